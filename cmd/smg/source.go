@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// sources answer for the flags that the command line does not set: the environment first, then the file. Kong has both, but
+// lets its file win over the environment, and takes an empty variable for a value.
+type sources struct {
+	file map[string]given // by the flag's name
+}
+
+var _ kong.Resolver = (*sources)(nil)
+
+// Validate has nothing to say: unknown keys were found when the file was read.
+func (*sources) Validate(*kong.Application) error { return nil }
+
+// Resolve returns the value of a flag, or nil if the sources have none.
+func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if name, value := environment(flag); value != "" {
+		return given{texts: []string{value}, from: name}, nil
+	}
+	if value, ok := s.file[flag.Name]; ok {
+		return value, nil
+	}
+	return nil, nil
+}
+
+// given is a value from a source. It is a type of its own so that a mapper can tell it from one word of the command line.
+type given struct {
+	texts []string
+	list  bool   // texts are the elements of a list; if not, there is one text, which may hold several of them
+	from  string // for error messages: the variable, or the file and line
+}
+
+// environment returns the name and value of the variable that backs a flag; no variable, and an empty one, is no value. The
+// prefix is not just SMG_, because Kubernetes sets SMG_PORT in every pod that can see a service called smg.
+func environment(flag *kong.Flag) (name, value string) {
+	if flag.Name == "help" {
+		return "", ""
+	}
+	names := strings.Fields(flag.Tag.Get("variable")) // well-known names, which replace the made one
+	if len(names) == 0 {
+		names = []string{"SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))}
+	}
+	for _, name := range names {
+		if value := os.Getenv(name); value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}

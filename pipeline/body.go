@@ -1,0 +1,37 @@
+package pipeline
+
+// RequestBody is the body of a request: bytes that were read and scanned, or a reader that goes to the worker as it is.
+type RequestBody struct {
+	// Streamed tells that the body is not read before a worker is chosen: Bytes is empty, and forward reads from the client.
+	// Then there is one attempt.
+	Streamed bool
+	// Bytes is the body as the client wrote it, with the edits that stages have made. It is valid while the request lasts.
+	Bytes []byte
+	// Peeked are the bytes of a streamed body that were read to look for a model; they go first.
+	Peeked []byte
+	// Stream tells that the client asked for a streamed answer.
+	Stream bool
+}
+
+// RoutingPrompt is what a policy may know of a prompt: token ids, or text. Both are empty while no live policy asks for them.
+type RoutingPrompt struct {
+	Text   string
+	Tokens []uint32
+	Hinted bool // Tokens came from a header: they are only the head of the prompt
+}
+
+// RoutingKey is the key that keeps related requests together; "" without one.
+type RoutingKey struct {
+	Value  string // 1 to 128 bytes of UTF-8
+	Source KeySource
+}
+
+// KeySource is where a routing key came from.
+type KeySource uint8
+
+// The sources of routing keys.
+const (
+	NoKey     KeySource = iota
+	HeaderKey           // a routing-key header
+	RIDKey              // the rid of the body
+)

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// client is a [pipeline.Client] over net/http. It is used again.
+type client struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	conn    *conn // nil if the server was not made by this package, or speaks HTTP/2
+	allow   string
+	aborted bool
+
+	mu    sync.Mutex
+	stops map[pipeline.GoneWatcher]func() bool // for requests without a connection of their own
+}
+
+var _ pipeline.Client = (*client)(nil)
+
+var clients = sync.Pool{New: func() any { return new(client) }}
+
+func newClient(w http.ResponseWriter, r *http.Request) *client {
+	c := clients.Get().(*client)
+	c.w, c.r = w, r
+	if r.ProtoMajor == 1 {
+		c.conn, _ = r.Context().Value(connKey{}).(*conn)
+	}
+	return c
+}
+
+// release ends the use of the client. If the response was aborted it panics, which is how net/http is told to cut it.
+func (c *client) release() {
+	aborted := c.aborted
+	if c.conn != nil {
+		c.conn.endPatience()
+	}
+	c.w, c.r, c.conn, c.allow, c.aborted, c.stops = nil, nil, nil, "", false, nil
+	clients.Put(c)
+	if aborted {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (c *client) Method() string            { return c.r.Method }
+func (c *client) Path() string              { return c.r.URL.EscapedPath() }
+func (c *client) Query() string             { return c.r.URL.RawQuery }
+func (c *client) Protocol() string          { return c.r.Proto }
+func (c *client) Peer() string              { return c.r.RemoteAddr }
+func (c *client) TLS() *tls.ConnectionState { return c.r.TLS }
+func (c *client) ContentLength() int64      { return c.r.ContentLength }
+
+func (c *client) Header(name string) string {
+	if values := c.r.Header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (c *client) Headers(yield func(name, value string) bool) {
+	for name, values := range c.r.Header {
+		for _, v := range values {
+			if !yield(name, v) {
+				return
+			}
+		}
+	}
+}
+
+func (c *client) Read(p []byte) (int, error) { return c.r.Body.Read(p) }
+
+// SetReadTimeout takes effect where reads go to the network: a body that came with the head costs nothing. Behind HTTP/2 the
+// time-out covers the whole body from now on, since single reads cannot be told apart there.
+func (c *client) SetReadTimeout(d time.Duration) {
+	switch {
+	case c.conn == nil && d > 0:
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(d))
+	case c.conn == nil:
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	case d > 0:
+		c.conn.patience.Store(int64(d))
+	default:
+		c.conn.endPatience()
+	}
+}
+
+// StopReading uses a time in the past, which wakes a read that waits.
+func (c *client) StopReading() {
+	past := time.Unix(1, 0)
+	if c.conn != nil {
+		c.conn.patience.Store(0)
+		_ = c.conn.SetReadDeadline(past)
+		return
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(past)
+}
+
+func (c *client) AddHeader(name, value string) { c.w.Header().Add(name, value) }
+func (c *client) SetHeader(name, value string) {
+	c.w.Header()[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
+}
+
+func (c *client) Interim(status int, fields []pipeline.Field) error {
+	h := c.w.Header()
+	for _, f := range fields {
+		h.Add(f.Name, f.Value)
+	}
+	c.w.WriteHeader(status)
+	for _, f := range fields {
+		h.Del(f.Name)
+	}
+	return nil
+}
+
+// automatic is the body size up to which net/http finds out Content-Length by itself, at no cost.
+const automatic = 2048
+
+func (c *client) WriteHead(status int, contentLength int64, fields []pipeline.Field) error {
+	h := c.w.Header()
+	values := make([]string, len(fields)) // one for all: each name gets its part
+	for i, f := range fields {
+		name := textproto.CanonicalMIMEHeaderKey(f.Name)
+		values[i] = f.Value
+		if _, there := h[name]; !there {
+			h[name] = values[i : i+1 : i+1]
+		} else if given(fields[:i], name) {
+			h[name] = append(h[name], f.Value)
+		}
+	}
+	if contentLength > automatic || contentLength >= 0 && c.r.Method == http.MethodHead {
+		h["Content-Length"] = []string{strconv.FormatInt(contentLength, 10)}
+	}
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// given tells a name that is repeated among the given fields from one that was added before and wins over them.
+func given(before []pipeline.Field, name string) bool {
+	for _, f := range before {
+		if strings.EqualFold(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *client) Write(p []byte) (int, error) { return c.w.Write(p) }
+
+func (c *client) Flush() error {
+	if f, ok := c.w.(interface{ FlushError() error }); ok {
+		return f.FlushError()
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+func (c *client) SetWriteDeadline(t time.Time) error {
+	if c.conn != nil {
+		return c.conn.SetWriteDeadline(t)
+	}
+	return http.NewResponseController(c.w).SetWriteDeadline(t)
+}
+
+// Trailers flushes first: net/http sends trailers only behind a body whose length it has not declared.
+func (c *client) Trailers(fields []pipeline.Field) {
+	_ = c.Flush()
+	h := c.w.Header()
+	for _, f := range fields {
+		h.Add(http.TrailerPrefix+f.Name, f.Value)
+	}
+}
+
+func (c *client) Abort() { c.aborted = true }
+
+func (c *client) Gone() bool {
+	if c.conn != nil {
+		return c.conn.isGone()
+	}
+	return c.r.Context().Err() != nil
+}
+
+func (c *client) Watch(w pipeline.GoneWatcher) {
+	if c.conn != nil {
+		c.conn.watch(w)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stops == nil {
+		c.stops = map[pipeline.GoneWatcher]func() bool{}
+	}
+	c.stops[w] = watchContext(c.r.Context(), w)
+}
+
+func (c *client) Unwatch(w pipeline.GoneWatcher) {
+	if c.conn != nil {
+		c.conn.unwatch(w)
+		return
+	}
+	c.mu.Lock()
+	stop := c.stops[w]
+	delete(c.stops, w)
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// watchContext calls w once ctx ends. The returned function waits for a call that is under way.
+func watchContext(ctx context.Context, w pipeline.GoneWatcher) func() bool {
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		w.ClientGone()
+	})
+	return func() bool {
+		if stop() {
+			return true
+		}
+		<-told
+		return false
+	}
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// unmatched is the name under which the chain for requests without a route is served.
+const unmatched = "other"
+
+// newFront makes the web server's handler: it finds the route, and the runtime takes the request through the route's chain.
+// Everything else, errors included, is the chains'.
+func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	if len(cors) > 0 {
+		e.Use(middleware.CORSWithConfig(corsConfig(cors)))
+	}
+	methods := map[string][]string{}
+	for _, route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		handle := func(c echo.Context) error { return take(rt, route, c, "") }
+		path = strings.NewReplacer("{", ":", "}", "").Replace(path)
+		e.Add(method, path, handle)
+		methods[path] = append(methods[path], method)
+		if method == http.MethodGet {
+			e.Add(http.MethodHead, path, handle)
+			methods[path] = append(methods[path], http.MethodHead)
+		}
+	}
+	for path, known := range methods { // else the router would answer OPTIONS by itself
+		allow := strings.Join(known, ", ")
+		e.OPTIONS(path, func(c echo.Context) error { return take(rt, unmatched, c, allow) })
+	}
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		allow := ""
+		if errors.Is(err, echo.ErrMethodNotAllowed) {
+			allow = strings.Join(methods[c.Path()], ", ")
+		}
+		_ = take(rt, unmatched, c, allow)
+	}
+	return e
+}
+
+// take hands a request to its chain. allow lists the methods that its path knows, if it is refused for its own.
+func take(rt *pipeline.Runtime, route string, c echo.Context, allow string) error {
+	cl := newClient(c.Response().Writer, c.Request())
+	cl.allow = allow
+	defer cl.release()          // last: it panics for an aborted response
+	_, _ = rt.Handle(route, cl) // the chain has answered, and counted and logged what went wrong
+	return nil
+}
+
+// corsConfig is what browsers are told: the given origins alone, and nothing without the flag.
+func corsConfig(origins []string) middleware.CORSConfig {
+	return middleware.CORSConfig{
+		AllowOrigins: origins,
+		AllowMethods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
+		ExposeHeaders: []string{
+			"x-request-id", "x-smg-routed-worker-id", "x-smg-error-code", "retry-after", "traceparent", "tracestate",
+		},
+		MaxAge: 3600,
+	}
+}

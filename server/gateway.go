@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages"
+	"github.com/smg-go/smg/stages/forward"
+	"github.com/smg-go/smg/stages/policy"
+	"github.com/smg-go/smg/telemetry"
+	"github.com/smg-go/smg/workers"
+)
+
+// gateway is what the routes share, made once.
+type gateway struct {
+	cfg     *Config
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+
+	registry *workers.Registry
+	enroller *workers.Enroller
+	startup  pipeline.Dependency
+	health   pipeline.Dependency
+	policies *policy.Set
+	demand   *pipeline.Demand
+
+	buffering    *stages.Buffering
+	bodies       stages.BodySettings
+	models       *stages.Models
+	retries      stages.RetrySettings
+	pollInterval time.Duration // of load reports; the soonest that an overload verdict can change
+	transport    *forward.Transport
+
+	runtime  *pipeline.Runtime
+	draining atomic.Bool
+}
+
+// newGateway makes the parts. Nothing runs, listens or is contacted yet.
+func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gateway, error) {
+	g := &gateway{
+		cfg: cfg, log: log, metrics: metrics,
+		registry: workers.NewRegistry(), demand: &pipeline.Demand{},
+		pollInterval: 10 * time.Second,
+		runtime:      pipeline.NewRuntime(log),
+	}
+	var err error
+	g.policies, err = policy.NewSet(cfg.Policy, policy.Settings{}, g.demand, telemetry.WithTarget(log, "smg::policies::registry"))
+	if err != nil {
+		return nil, err
+	}
+	g.registry.Listen(&series{metrics: metrics.Workers, log: telemetry.WithTarget(log, "smg::worker")})
+	g.registry.Listen(g.policies)
+	for alias, canonical := range cfg.Aliases() {
+		g.registry.Alias(alias, canonical)
+	}
+	metrics.Workers.SetSource(samples(g.registry))
+	g.enrolment()
+	g.stages()
+	return g, nil
+}
+
+// enrolment makes what brings workers in and keeps watch on them.
+func (g *gateway) enrolment() {
+	log := telemetry.WithTarget(g.log, "smg::worker")
+	startup := workers.Startup{
+		Delay: g.cfg.StartupDelay.Duration(), Interval: g.cfg.StartupCheckInterval.Duration(), Timeout: g.cfg.StartupTimeout.Duration(),
+	}
+	g.enroller = workers.NewEnroller(g.registry, workerSettings(g.cfg), startup, log)
+	specs := make([]workers.Spec, 0, len(g.cfg.WorkerURLs))
+	for _, url := range g.cfg.StartupURLs() {
+		specs = append(specs, workers.NewSpec(url))
+	}
+	g.startup = g.enroller.Startup(specs)
+	health := workers.NewHealthLoop(g.registry, log)
+	health.OnProbe(func(w *workers.Worker, ok bool) { g.metrics.Workers.HealthChecks(w.Type().String(), ok).Inc() })
+	g.health = health
+}
+
+// stages makes what the stages of several routes share.
+func (g *gateway) stages() {
+	cfg := g.cfg
+	g.buffering = &stages.Buffering{
+		Registry: g.registry, Demand: g.demand, Metrics: g.metrics,
+		ManyModels: cfg.EnableIGW, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
+	}
+	g.bodies = stages.BodySettings{MaxBytes: cfg.MaxPayloadSize, Stall: cfg.BodyStallTimeout.Duration()}
+	g.models = &stages.Models{Registry: g.registry, Required: cfg.EnableIGW}
+	g.retries = stages.RetrySettings{
+		MaxAttempts: cfg.Attempts(), InitialBackoff: cfg.RetryInitialBackoff.Duration(), MaxBackoff: cfg.RetryMaxBackoff.Duration(),
+		Multiplier: cfg.RetryBackoffMultiplier, Jitter: cfg.RetryJitterFactor, Deadline: cfg.RequestTimeout.Duration(),
+	}
+	g.transport = forward.NewTransport(forward.Options{OnResend: g.metrics.Router.SendRetries("http").Inc})
+}
+
+// forwarding are the settings of the forward stage for a kind of requests.
+func (g *gateway) forwarding(kind stages.Kind) forward.Settings {
+	return stages.Forwarding(forward.Settings{
+		MaxAnswer: g.cfg.MaxPayloadSize, MaxUpload: g.cfg.MaxPayloadSize,
+		Keepalive: g.cfg.SSEKeepalive.Duration(), Metrics: g.metrics,
+	}, kind)
+}
+
+func workerSettings(cfg *Config) workers.Settings {
+	s := workers.DefaultSettings()
+	s.Breaker = workers.BreakerSettings{
+		FailureThreshold: uint32(min(cfg.FailureThreshold(), math.MaxUint32)), SuccessThreshold: uint32(cfg.CBSuccessThreshold),
+		Timeout: cfg.CBTimeout.Duration(), Disabled: cfg.DisableBreaker,
+	}
+	s.Health = workers.HealthSettings{
+		Interval: cfg.HealthCheckInterval.Duration(), Timeout: cfg.HealthCheckTimeout.Duration(),
+		FailureThreshold: cfg.HealthFailureThreshold, SuccessThreshold: cfg.HealthSuccessThreshold,
+		Endpoint: cfg.HealthCheckEndpoint, Disabled: cfg.DisableHealthCheck,
+	}
+	s.HTTPPool.IdleTimeout = cfg.UpstreamIdleTimeout.Duration()
+	s.HTTPPool.RequestTimeout = cfg.RequestTimeout.Duration()
+	s.DrainSettle = cfg.DrainSettle.Duration()
+	return s
+}
+
+// serve makes the chains the ones that requests go through, and starts what they use.
+func (g *gateway) serve() (routes []string, err error) {
+	chains, err := g.chains()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chains {
+		if c.Route() != unmatched {
+			routes = append(routes, c.Route())
+		}
+	}
+	return routes, g.runtime.Serve(chains...)
+}
+
+// handler is the gateway as a web server's handler.
+func (g *gateway) handler() (http.Handler, error) {
+	routes, err := g.serve()
+	if err != nil {
+		return nil, err
+	}
+	return newFront(g.runtime, routes, g.cfg.CORSAllowedOrigins), nil
+}
+
+// close stops everything that serve has started. Requests are over by then, or will be cut.
+func (g *gateway) close(ctx context.Context) {
+	g.runtime.Stop(ctx)
+	g.enroller.Close()
+	g.transport.CloseIdleConnections()
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/smg-go/smg/telemetry"
+)
+
+// Run serves until a signal ends it, or ctx does. The first SIGTERM or SIGINT begins the drain, a second one ends its settle
+// window, a third one ends the process at once. The error is about starting: what could not be bound or opened.
+func Run(ctx context.Context, cfg *Config) error {
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+
+	logs, err := telemetry.NewLogger(telemetry.LogOptions{Level: logLevel(cfg.LogLevel), JSON: cfg.LogJSON, Dir: cfg.LogDir})
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	s, err := listen(cfg, logs)
+	if err != nil {
+		return err
+	}
+	s.log.Info("router ready", "address", s.main.Addr().String(), "mode", cfg.Mode(), "policy", cfg.Policy,
+		"max_payload_mb", cfg.MaxPayloadSize>>20, "workers", cfg.StartupURLs())
+	for _, w := range cfg.Warnings() {
+		s.log.Warn(w)
+	}
+	s.log.Warn("this gateway runs without authentication: its inference, worker and metrics routes are open to whoever reaches them")
+	return s.run(ctx, signals)
+}
+
+func logLevel(name string) slog.Level {
+	level, err := telemetry.ParseLevel(name)
+	if err != nil {
+		return slog.LevelInfo // the configuration was checked
+	}
+	return level
+}
+
+// server is a gateway with its listeners.
+type server struct {
+	cfg     *Config
+	log     *slog.Logger
+	gateway *gateway
+	metrics *telemetry.MetricsServer
+	main    net.Listener
+	probes  net.Listener // nil without --health-check-port
+	front   *http.Server
+	aside   *http.Server // serves probes
+}
+
+// listen binds the listeners, the metrics' first, and makes the gateway behind them. Nothing is contacted before all of them are
+// bound.
+func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
+	log := logs.Target(telemetry.Target)
+	metrics := telemetry.NewMetrics(telemetry.Options{DurationBuckets: cfg.DurationBuckets, Version: Version, Commit: commit()})
+	metrics.WatchLog(logs)
+	s = &server{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			s.closeListeners()
+		}
+	}()
+	metricsListener, err := telemetry.ListenMetrics(cfg.PrometheusHost, cfg.PrometheusPort)
+	if err != nil {
+		return s, err
+	}
+	s.metrics = telemetry.ServeMetrics(metricsListener, metrics, telemetry.WithTarget(log, "smg::telemetry"))
+	if s.main, err = net.Listen("tcp", cfg.Address()); err != nil {
+		return s, fmt.Errorf("failed to bind %s: %w", cfg.Address(), err)
+	}
+	if address := cfg.HealthCheckAddress(); address != "" {
+		if s.probes, err = net.Listen("tcp", address); err != nil {
+			return s, fmt.Errorf("failed to bind the probe listener on %s: %w", address, err)
+		}
+	}
+	if s.gateway, err = newGateway(cfg, log, metrics); err != nil {
+		return s, err
+	}
+	handler, err := s.gateway.handler()
+	if err != nil {
+		return s, err
+	}
+	s.front = &http.Server{
+		Handler: handler, ConnContext: withConn,
+		ReadHeaderTimeout: cfg.HeaderReadTimeout.Duration(), IdleTimeout: cfg.IdleConnectionTimeout.Duration(),
+		ErrorLog: slog.NewLogLogger(telemetry.WithTarget(log, "smg::proxy").Handler(), slog.LevelDebug),
+	}
+	s.aside = &http.Server{Handler: s.gateway.probeHandler(), ReadHeaderTimeout: 5 * time.Second}
+	return s, nil
+}
+
+func (s *server) closeListeners() {
+	for _, l := range []net.Listener{s.main, s.probes} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	if s.metrics != nil {
+		_ = s.metrics.Close()
+	}
+}
+
+func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
+	ended := make(chan error, 2)
+	go func() { ended <- s.front.Serve(clientListener{s.main}) }()
+	if s.probes != nil {
+		go func() { ended <- s.aside.Serve(s.probes) }()
+	}
+	var failure error
+	select {
+	case sig := <-signals:
+		s.log.Info("shutdown begins", "signal", sig.String(), "in_flight", s.gateway.metrics.Inflight.Len())
+	case <-ctx.Done():
+		s.log.Info("shutdown begins", "in_flight", s.gateway.metrics.Inflight.Len())
+	case failure = <-ended:
+	}
+	s.shutdown(signals)
+	if failure != nil && !errors.Is(failure, http.ErrServerClosed) {
+		return failure
+	}
+	return nil
+}
+
+// shutdown: not ready any more, but still serving for the settle window; then no new connections, and the requests in flight,
+// streams included, have the rest of the grace period; then what is left is cut.
+func (s *server) shutdown(signals <-chan os.Signal) {
+	grace, settle := s.cfg.ShutdownGracePeriod.Duration(), s.cfg.SettleWindow()
+	s.gateway.draining.Store(true)
+	s.log.Info("draining", "settle", settle.String(), "grace", grace.String())
+	deadline := time.Now().Add(grace)
+	select {
+	case <-time.After(settle):
+	case <-signals:
+		s.log.Info("second signal: the settle window ends")
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	go exitOn(signals, ctx.Done())
+	if err := s.front.Shutdown(ctx); err != nil {
+		s.log.Warn("grace period over, cutting what is left", "remaining", s.gateway.metrics.Inflight.Len())
+		_ = s.front.Close()
+	} else {
+		s.log.Info("drained")
+	}
+	s.gateway.close(ctx)
+	_ = s.aside.Close()
+	_ = s.metrics.Close()
+	s.log.Info("exiting")
+}
+
+// exitOn ends the process at the next signal.
+func exitOn(signals <-chan os.Signal, over <-chan struct{}) {
+	select {
+	case <-signals:
+		os.Exit(1)
+	case <-over:
+	}
+}
+
+// probeHandler serves the probes alone, without anything in front of them.
+func (g *gateway) probeHandler() http.Handler {
+	mux := http.NewServeMux()
+	live := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("OK")) }
+	mux.HandleFunc("GET /liveness", live)
+	mux.HandleFunc("GET /health", live)
+	mux.HandleFunc("GET /readiness", func(w http.ResponseWriter, _ *http.Request) {
+		status, r := g.readiness()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(r)
+	})
+	return mux
+}

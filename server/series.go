@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/smg-go/smg/telemetry"
+	"github.com/smg-go/smg/workers"
+)
+
+// series gives every registered worker its counters, takes them away when it leaves, and logs what happens to workers.
+type series struct {
+	metrics *telemetry.WorkerMetrics
+	log     *slog.Logger
+}
+
+var _ workers.Listener = (*series)(nil)
+
+func (s *series) WorkerAdded(w *workers.Worker) {
+	w.AttachSeries(s.metrics.Add(w.URL()))
+	w.OnBreaker(s.breakerMoved)
+	s.log.Info("worker added", "worker", w.URL(), "worker_id", w.ID().String(), "model_id", w.Model(), "runtime", w.Spec().RuntimeType.String())
+}
+
+func (s *series) WorkerReplaced(was, now *workers.Worker) {
+	now.AttachSeries(was.Series())
+	now.OnBreaker(s.breakerMoved)
+}
+
+func (s *series) WorkerRemoved(w *workers.Worker) {
+	s.metrics.Forget(w.Series())
+	s.log.Info("worker removed", "worker", w.URL(), "worker_id", w.ID().String())
+}
+
+func (s *series) WorkerStatus(w *workers.Worker, from, to workers.Status) {
+	s.log.Info("worker changed its state", "worker", w.URL(), "from", from.String(), "to", to.String())
+}
+
+// breakerMoved counts and logs: an opening breaker is what an operator wants to hear of.
+func (s *series) breakerMoved(w *workers.Worker, from, to workers.BreakerState) {
+	if own := w.Series(); own != nil {
+		own.Transition(int(from), int(to))
+	}
+	level := slog.LevelInfo
+	if to == workers.BreakerOpen {
+		level = slog.LevelWarn
+	}
+	s.log.Log(context.Background(), level, "circuit breaker moved", "worker", w.URL(), "from", from.String(), "to", to.String())
+}
+
+// samples reads the workers' states at a scrape.
+func samples(r *workers.Registry) telemetry.WorkerSource {
+	return func(yield func(telemetry.WorkerSample) bool) {
+		for _, w := range r.All() {
+			if !yield(sample(w)) {
+				return
+			}
+		}
+	}
+}
+
+func sample(w *workers.Worker) telemetry.WorkerSample {
+	return telemetry.WorkerSample{
+		URL: w.URL(), Type: w.Type().String(), ConnectionMode: w.Mode().String(), Model: w.Model(),
+		InFlight: w.InFlight(), Ready: w.Ready(), Overloaded: w.Overloaded(), Breaker: int(w.Breaker().State()),
+		ConsecutiveFailures: w.Breaker().ConsecutiveFailures(), ConsecutiveSuccesses: w.Breaker().ConsecutiveSuccesses(),
+		HTTP2: w.Spec().HTTPPool != nil && w.Settings().HTTPPool.HTTP2,
+	}
+}

@@ -1,0 +1,229 @@
+package server_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/server"
+)
+
+// cli.md, sections 5 and 6.1
+func TestValuesOutsideTheirRangeAreRefused(t *testing.T) {
+	const hour = server.Seconds(3600)
+	port := func(n int) *int { return &n }
+	tests := []struct {
+		name   string
+		change func(c *server.Config)
+		want   string // the only violation; empty if the value is fine
+	}{
+		{"the defaults are valid", func(*server.Config) {}, ""},
+		{"port 0 is not a port", func(c *server.Config) { c.Port = 0 }, "invalid --port: '0': must be between 1 and 65535"},
+		{"port 65535 is the last", func(c *server.Config) { c.Port = 65535 }, ""},
+		{"port 65536 is none", func(c *server.Config) { c.Port = 65536 }, "invalid --port: '65536': must be between 1 and 65535"},
+		{"a probe port of 0 is not unset", func(c *server.Config) { c.HealthCheckPort = port(0) }, "invalid --health-check-port: '0': must be between 1 and 65535"},
+		{"metrics may take any free port", func(c *server.Config) { c.PrometheusPort = 0 }, ""},
+		{"two free ports are no collision", func(c *server.Config) { c.Port, c.PrometheusPort = 0, 0 }, "invalid --port: '0': must be between 1 and 65535"},
+		{"a negative metrics port is refused", func(c *server.Config) { c.PrometheusPort = -1 }, "invalid --prometheus-port: '-1': must be between 0 and 65535"},
+		{"an IPv6 host needs no brackets", func(c *server.Config) { c.Host = "::" }, ""},
+		{"an IPv6 host may have brackets", func(c *server.Config) { c.Host = "[::1]" }, ""},
+		{"a host may be a name", func(c *server.Config) { c.Host = "localhost" }, ""},
+		{"a host is not empty", func(c *server.Config) { c.Host = "" }, "invalid --host: '': must be an IP address or a host name"},
+		{"a host has no port", func(c *server.Config) { c.Host = "a:80" }, "invalid --host: 'a:80': must be an IP address or a host name"},
+		{"a metrics host that is garbage does not become 0.0.0.0", func(c *server.Config) { c.PrometheusHost = "metrics" }, "invalid --prometheus-host: 'metrics': must be an IP address"},
+		{"start-up ends some time", func(c *server.Config) { c.StartupTimeout = 0 }, "invalid --worker-startup-timeout-secs: '0': must be at least 1"},
+		{"start-up may be probed at once", func(c *server.Config) { c.StartupDelay = 0 }, ""},
+		{"no time is negative", func(c *server.Config) { c.StartupDelay = -1 }, "invalid --worker-startup-delay: '-1': must be at least 0"},
+		{"start-up probes are at least a second apart", func(c *server.Config) { c.StartupCheckInterval = 0 }, "invalid --worker-startup-check-interval: '0': must be at least 1"},
+		{"a request gets some time", func(c *server.Config) { c.RequestTimeout = 0 }, "invalid --request-timeout-secs: '0': must be at least 1"},
+		{"a time that would overflow is refused", func(c *server.Config) { c.RequestTimeout = math.MaxInt64 }, "invalid --request-timeout-secs: '9223372036854775807': must be between 1 and 4294967295"},
+		{"idle connections may be kept", func(c *server.Config) { c.UpstreamIdleTimeout = 0 }, ""},
+		{"shutdown may be at once", func(c *server.Config) { c.ShutdownGracePeriod = 0 }, ""},
+		{"shutdown does not take less than no time", func(c *server.Config) { c.ShutdownGracePeriod = -1 }, "invalid --shutdown-grace-period-secs: '-1': must be at least 0"},
+		{"a body has at least one byte", func(c *server.Config) { c.MaxPayloadSize = 0 }, "invalid --max-payload-size: '0': must be at least 1"},
+		{"nothing need be buffered", func(c *server.Config) { c.MaxBufferedRequestBytes = 0 }, ""},
+		{"less than nothing cannot be buffered", func(c *server.Config) { c.MaxBufferedRequestBytes = -1 }, "invalid --max-buffered-request-bytes: '-1': must be at least 0"},
+		{"stalls may be allowed", func(c *server.Config) { c.BodyStallTimeout = 0 }, ""},
+		{"keep-alive frames may be turned off", func(c *server.Config) { c.SSEKeepalive = 0 }, ""},
+		{"client limits may be turned off", func(c *server.Config) { c.HeaderReadTimeout, c.IdleConnectionTimeout = 0, 0 }, ""},
+		{"a header name has no blanks", func(c *server.Config) { c.RoutingKeyHeaders = []string{"has space"} }, "invalid --routing-key-headers: 'has space': must be the name of an HTTP header"},
+		{"a header name is not empty", func(c *server.Config) { c.RequestIDHeaders = []string{""} }, "invalid --request-id-headers: '': must be the name of an HTTP header"},
+		{"no routing key header is fine", func(c *server.Config) { c.RoutingKeyHeaders = nil }, ""},
+		{"any origin may be allowed", func(c *server.Config) { c.CORSAllowedOrigins = []string{"*", "https://a.example:8443"} }, ""},
+		{"an origin without scheme never matches", func(c *server.Config) { c.CORSAllowedOrigins = []string{"a.example"} }, "invalid --cors-allowed-origins: 'a.example': must be *, or scheme://host with an optional port and nothing after it"},
+		{"an origin with a slash at the end never matches", func(c *server.Config) { c.CORSAllowedOrigins = []string{"http://a/"} }, "invalid --cors-allowed-origins: 'http://a/': must be *, or scheme://host with an optional port and nothing after it"},
+		{"there is at least one attempt", func(c *server.Config) { c.RetryMaxRetries = 0 }, "invalid --retry-max-retries: '0': must be at least 1"},
+		{"values of retries that are off are checked", func(c *server.Config) { c.DisableRetries, c.RetryMaxRetries = true, 0 }, "invalid --retry-max-retries: '0': must be at least 1"},
+		{"the first backoff is some time", func(c *server.Config) { c.RetryInitialBackoff = 0 }, "invalid --retry-initial-backoff-ms: '0': must be at least 1"},
+		{"the longest backoff may be the first", func(c *server.Config) { c.RetryMaxBackoff = 50 }, ""},
+		{"the longest backoff is not below the first", func(c *server.Config) { c.RetryMaxBackoff = 49 }, "invalid --retry-max-backoff-ms: '49': must not be below --retry-initial-backoff-ms (50)"},
+		{"backoff may stay the same", func(c *server.Config) { c.RetryBackoffMultiplier = 1 }, ""},
+		{"backoff does not shrink", func(c *server.Config) { c.RetryBackoffMultiplier = 0.9 }, "invalid --retry-backoff-multiplier: '0.9': must be at least 1.0"},
+		{"backoff grows by a number", func(c *server.Config) { c.RetryBackoffMultiplier = math.NaN() }, "invalid --retry-backoff-multiplier: 'NaN': must be a finite number"},
+		{"backoff does not grow without bound", func(c *server.Config) { c.RetryBackoffMultiplier = math.Inf(1) }, "invalid --retry-backoff-multiplier: '+Inf': must be a finite number"},
+		{"jitter may be the whole wait", func(c *server.Config) { c.RetryJitterFactor = 1 }, ""},
+		{"jitter is not more than the wait", func(c *server.Config) { c.RetryJitterFactor = 1.1 }, "invalid --retry-jitter-factor: '1.1': must be between 0.0 and 1.0"},
+		{"jitter is a number", func(c *server.Config) { c.RetryJitterFactor = math.NaN() }, "invalid --retry-jitter-factor: 'NaN': must be a finite number"},
+		{"a breaker needs a failure to open", func(c *server.Config) { c.CBFailureThreshold = 0 }, "invalid --cb-failure-threshold: '0': must be at least 1"},
+		{"a breaker needs a success to close", func(c *server.Config) { c.CBSuccessThreshold = 0 }, "invalid --cb-success-threshold: '0': must be at least 1"},
+		{"a breaker stays open for some time", func(c *server.Config) { c.CBTimeout = 0 }, "invalid --cb-timeout-duration-secs: '0': must be at least 1"},
+		{"the window is checked although it is idle", func(c *server.Config) { c.CBWindow = 0 }, "invalid --cb-window-duration-secs: '0': must be at least 1"},
+		{"a worker fails some probe before it is unhealthy", func(c *server.Config) { c.HealthFailureThreshold = 0 }, "invalid --health-failure-threshold: '0': must be at least 1"},
+		{"a worker passes some probe before it is healthy", func(c *server.Config) { c.HealthSuccessThreshold = 0 }, "invalid --health-success-threshold: '0': must be at least 1"},
+		{"a probe gets some time", func(c *server.Config) { c.HealthCheckTimeout = 0 }, "invalid --health-check-timeout-secs: '0': must be at least 1"},
+		{"probes are some time apart", func(c *server.Config) { c.HealthCheckInterval = 0 }, "invalid --health-check-interval-secs: '0': must be at least 1"},
+		{"a probe's path may have a query", func(c *server.Config) { c.HealthCheckEndpoint = "/ping?deep=1" }, ""},
+		{"a probe's path begins with a slash", func(c *server.Config) { c.HealthCheckEndpoint = "health" }, "invalid --health-check-endpoint: 'health': must be a path that begins with /"},
+		{"a probe's path cannot end the request line", func(c *server.Config) { c.HealthCheckEndpoint = "/a HTTP/1.1\r\nX:" }, "invalid --health-check-endpoint: '/a HTTP/1.1  X:': must be a path that begins with /"},
+		{"a worker may be removed at once", func(c *server.Config) { c.DrainSettle = 0 }, ""},
+		{"a drain takes no negative time", func(c *server.Config) { c.DrainSettle = -hour }, "invalid --drain-settle-secs: '-3600': must be at least 0"},
+		{"a bucket is above zero", func(c *server.Config) { c.DurationBuckets = []float64{0, 1} }, "invalid --prometheus-duration-buckets: '0': must be above 0"},
+		{"buckets ascend", func(c *server.Config) { c.DurationBuckets = []float64{1, 0.5} }, "invalid --prometheus-duration-buckets: '0.5': must be above the bound before it (1)"},
+		{"buckets differ", func(c *server.Config) { c.DurationBuckets = []float64{1, 1} }, "invalid --prometheus-duration-buckets: '1': must be above the bound before it (1)"},
+		{"a bucket is a number", func(c *server.Config) { c.DurationBuckets = []float64{1, math.NaN()} }, "invalid --prometheus-duration-buckets: 'NaN': must be a finite number"},
+		{"there is at least one thread", func(c *server.Config) { c.WorkerThreads = port(0) }, "invalid --runtime-worker-threads: '0': must be between 1 and 65536"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := server.Default()
+			tt.change(cfg)
+			if tt.want == "" {
+				require.Empty(t, cfg.Validate())
+				return
+			}
+			require.Equal(t, []string{tt.want}, sentences(cfg.Validate()))
+		})
+	}
+}
+
+// cli.md, section 6: report all violations at once
+func TestAllViolationsAreReportedAtOnce(t *testing.T) {
+	cfg := server.Default()
+	cfg.Port, cfg.WorkerURLs, cfg.CBTimeout = 0, []string{"a", "http://b", "c"}, -1
+	flags := []string{}
+	for _, v := range cfg.Validate() {
+		flags = append(flags, v.Flag)
+	}
+	require.Equal(t, []string{"--port", "--worker-urls", "--worker-urls", "--cb-timeout-duration-secs"}, flags)
+}
+
+// cli.md, section 6.2
+func TestWorkerURLs(t *testing.T) {
+	const scheme = "URL must start with a lowercase http://, https://, grpc://, grpcs://, or ipc:// scheme"
+	const query = "URL must not have a query or a fragment"
+	const host, port = "URL must have a valid host", "Invalid URL format: port must be from 1 to 65535"
+	tests := []struct{ url, reason string }{
+		{"http://10.0.0.5:8000", ""},
+		{"http://10.0.0.5:8000/", ""},
+		{"http://10.0.0.5:8000/base", ""},
+		{"https://w.example.com", ""},
+		{"grpc://h:1", ""},
+		{"grpcs://h:443", ""},
+		{"http://[::1]:8000", ""},
+		{"http://[fd00::5]", ""},
+		{"http://sglang_worker.default.svc.cluster.local.:80", ""},
+		{"ipc:///run/engine", ""},
+		{"", "URL cannot be empty"},
+		{"HTTP://h", scheme},
+		{"h:8000", scheme},
+		{"10.0.0.5:8000", scheme},
+		{"ftp://h", scheme},
+		{"http:/h", scheme},
+		{" http://h", scheme},
+		{"ipc://", "ipc:// worker URL must include a socket path"},
+		{"http://", host},
+		{"http://:8000", host},
+		{"http:///path", host},
+		{"http://a,http://b", host},
+		{"http://h:0", port},
+		{"http://h:65536", port},
+		{"http://h:x", `Invalid URL format: invalid port ":x" after host`},
+		{"http://[::1", "Invalid URL format: missing ']' in host"},
+		{"http://a b", `Invalid URL format: invalid character " " in host name`},
+		{"http://h?x=1", query},
+		{"http://h?", query},
+		{"http://h#", query},
+	}
+	for _, tt := range tests {
+		t.Run(tt.url, func(t *testing.T) {
+			cfg := server.Default()
+			cfg.WorkerURLs = []string{tt.url}
+			if tt.reason == "" {
+				require.Empty(t, cfg.Validate())
+				return
+			}
+			want := []server.Violation{{Flag: "--worker-urls", Value: tt.url, Reason: tt.reason}}
+			require.Equal(t, want, cfg.Validate())
+		})
+	}
+}
+
+// cli.md, section 5.12: secrets never appear in error text
+func TestCredentialsInAWorkerURLAreNotRepeated(t *testing.T) {
+	for _, url := range []string{"http://user:pa@ss@h:1/x", "user:pa@ss@h:1/x", "http://user:pa@ss@h:x/x"} {
+		cfg := server.Default()
+		cfg.WorkerURLs = []string{url}
+		found := cfg.Validate()
+		require.Len(t, found, 1)
+		require.NotContains(t, found[0].String(), "ss")
+		require.Contains(t, found[0].Value, "***@h:")
+	}
+}
+
+// cli.md, section 6.5
+func TestListenersDoNotCollide(t *testing.T) {
+	const main, probe = "invalid --prometheus-port: '8080': is the port of --port too", "invalid --health-check-port: '8080': is the port of --port too"
+	tests := []struct {
+		name, host, metricsHost string
+		probe, metrics          int
+		want                    []string
+	}{
+		{"different ports are fine", "0.0.0.0", "0.0.0.0", 8081, 8082, nil},
+		{"metrics and main on all addresses", "0.0.0.0", "0.0.0.0", 8081, 8080, []string{main}},
+		{"metrics on one address and main on all", "0.0.0.0", "127.0.0.1", 8081, 8080, []string{main}},
+		{"metrics on all addresses and main on one", "10.0.0.1", "0.0.0.0", 8081, 8080, []string{main}},
+		{"metrics and main on two addresses", "10.0.0.1", "127.0.0.1", 8081, 8080, nil},
+		{"metrics and main on one address, written in two ways", "[::1]", "::1", 8081, 8080, []string{main}},
+		{"all IPv6 addresses take the IPv4 ones too", "::", "127.0.0.1", 8081, 8080, []string{main}},
+		{"one IPv4 address is taken by all IPv6 ones", "127.0.0.1", "::", 8081, 8080, []string{main}},
+		{"all IPv4 addresses leave the IPv6 ones free", "0.0.0.0", "::1", 8081, 8080, nil},
+		{"a name is one of all addresses", "gw.example", "0.0.0.0", 8081, 8080, []string{main}},
+		{"localhost is a loopback address", "localhost", "127.0.0.1", 8081, 8080, []string{main}},
+		{"localhost is not another address", "localhost", "10.0.0.1", 8081, 8080, nil},
+		{"the probe listener has the host of main", "127.0.0.1", "0.0.0.0", 8080, 8081, []string{probe}},
+		{"three on one port are two collisions", "0.0.0.0", "0.0.0.0", 8080, 8080, []string{probe, main}},
+		{
+			"metrics and probes on one port", "127.0.0.1", "127.0.0.1", 8081, 8081,
+			[]string{"invalid --prometheus-port: '8081': is the port of --health-check-port too"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := server.Default()
+			cfg.Host, cfg.Port, cfg.HealthCheckPort = tt.host, 8080, &tt.probe
+			cfg.PrometheusHost, cfg.PrometheusPort = tt.metricsHost, tt.metrics
+			require.Equal(t, tt.want, sentences(cfg.Validate()))
+		})
+	}
+}
+
+// cli.md, section 6.5
+func TestAnAliasStandsForOneModel(t *testing.T) {
+	cfg := server.Default()
+	cfg.ModelAliases = []server.ModelAlias{{"x", "a"}, {"y", "a"}, {"x", "a"}}
+	require.Empty(t, cfg.Validate())
+	require.Equal(t, map[string]string{"x": "a", "y": "a"}, cfg.Aliases())
+
+	cfg.ModelAliases = []server.ModelAlias{{"x", "a"}, {"x", "b"}}
+	want := []string{"invalid --model-alias: 'x=b': alias 'x' stands for 'a' already and cannot stand for 'b' too"}
+	require.Equal(t, want, sentences(cfg.Validate()))
+}
+
+// sentences are violations as the user sees them; nil if there are none.
+func sentences(found []server.Violation) (lines []string) {
+	for _, v := range found {
+		lines = append(lines, v.String())
+	}
+	return lines
+}

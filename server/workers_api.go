@@ -1,0 +1,182 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
+)
+
+// The codes of the worker API.
+const (
+	codeBadRequest = "BAD_REQUEST"
+	codeNotFound   = "WORKER_NOT_FOUND"
+	codeExists     = "WORKER_ALREADY_EXISTS"
+	codeInProgress = "WORKER_CREATE_IN_PROGRESS"
+	codeInternal   = "INTERNAL_SERVER_ERROR"
+)
+
+// accepted is the answer to a change that goes on in the background.
+type accepted struct {
+	Status   string `json:"status"`
+	WorkerID string `json:"worker_id"`
+	URL      string `json:"url,omitempty"`
+	Location string `json:"location,omitempty"`
+	Message  string `json:"message"`
+}
+
+// listWorkers answers with the registered workers, by time of registration; with ?model= those that serve it.
+func (g *gateway) listWorkers() pipeline.Stage {
+	type stats struct {
+		Prefill int `json:"prefill_count"`
+		Decode  int `json:"decode_count"`
+		Regular int `json:"regular_count"`
+	}
+	return pipeline.StageFunc("list_workers", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
+		views, counts := []workers.View{}, stats{}
+		for _, w := range g.registry.All() {
+			if !g.serves(w, x.Client.Query()) {
+				continue
+			}
+			views = append(views, w.View())
+			switch w.Type() {
+			case workers.Prefill:
+				counts.Prefill++
+			case workers.Decode:
+				counts.Decode++
+			case workers.Regular:
+				counts.Regular++
+			}
+		}
+		return answerJSON(x, http.StatusOK, struct {
+			Workers []workers.View `json:"workers"`
+			Total   int            `json:"total"`
+			Stats   stats          `json:"stats"`
+		}{views, len(views), counts})
+	})
+}
+
+// serves tells whether a worker is asked for by a query; one that takes every model always is.
+func (g *gateway) serves(w *workers.Worker, query string) bool {
+	values, _ := url.ParseQuery(query)
+	name := values.Get("model")
+	if name == "" || w.Model() == "" {
+		return true
+	}
+	id, _ := g.registry.Resolve(name)
+	return w.Model() == id
+}
+
+// addWorker begins to register a worker and answers with the id that it will have.
+func (g *gateway) addWorker() pipeline.Stage {
+	return pipeline.StageFunc("add_worker", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
+		spec, err := g.readSpec(x)
+		if err != nil {
+			return err
+		}
+		id, err := g.enroller.Reserve(spec)
+		if err != nil {
+			return refused(err)
+		}
+		location := "/workers/" + id.String()
+		return answerJSON(x, http.StatusAccepted, accepted{
+			Status: "accepted", WorkerID: id.String(), URL: spec.URL, Location: location,
+			Message: "Worker addition queued for background processing",
+		}, pipeline.Field{Name: "Location", Value: location})
+	})
+}
+
+func (g *gateway) readSpec(x *pipeline.Exchange) (workers.Spec, error) {
+	if !isJSON(x.Client.Header("Content-Type")) {
+		return workers.Spec{}, badRequest("Missing Content-Type: application/json header")
+	}
+	body, err := io.ReadAll(io.LimitReader(x.Client, g.cfg.MaxPayloadSize+1))
+	switch {
+	case err != nil:
+		return workers.Spec{}, badRequest("The request body could not be read")
+	case int64(len(body)) > g.cfg.MaxPayloadSize:
+		return workers.Spec{}, &pipeline.Error{
+			Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
+			Message: "The request body is larger than the gateway accepts", Terminal: true,
+		}
+	}
+	spec, err := workers.ParseSpec(body)
+	if err != nil {
+		return workers.Spec{}, badRequest(err.Error())
+	}
+	return spec, nil
+}
+
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
+}
+
+// showWorker answers with one worker, registered or on its way.
+func (g *gateway) showWorker() pipeline.Stage {
+	return pipeline.StageFunc("show_worker", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
+		id, err := workerID(x)
+		if err != nil {
+			return err
+		}
+		view, known := g.enroller.Describe(id)
+		if !known {
+			return refused(&workers.NotFoundError{ID: id})
+		}
+		return answerJSON(x, http.StatusOK, view)
+	})
+}
+
+// removeWorker begins to drain a worker and to take it out.
+func (g *gateway) removeWorker() pipeline.Stage {
+	return pipeline.StageFunc("remove_worker", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
+		id, err := workerID(x)
+		if err != nil {
+			return err
+		}
+		if err := g.enroller.Remove(id); err != nil {
+			return refused(err)
+		}
+		return answerJSON(x, http.StatusAccepted, accepted{
+			Status: "accepted", WorkerID: id.String(), Message: "Worker removal queued for background processing",
+		})
+	})
+}
+
+func workerID(x *pipeline.Exchange) (workers.ID, error) {
+	raw := pathTail(x, "/workers/")
+	id, err := workers.ParseID(raw)
+	if err != nil {
+		return id, badRequest("Invalid worker_id '" + raw + "' (expected UUID). Error: " + err.Error())
+	}
+	return id, nil
+}
+
+func badRequest(message string) *pipeline.Error {
+	return &pipeline.Error{Status: http.StatusBadRequest, Code: codeBadRequest, Message: message, Terminal: true}
+}
+
+// refused is the answer that an error of the enroller stands for.
+func refused(err error) *pipeline.Error {
+	e := &pipeline.Error{Status: http.StatusInternalServerError, Code: codeInternal, Message: err.Error(), Terminal: true}
+	switch err.(type) { //nolint:errorlint // the enroller documents these
+	case *workers.NotFoundError:
+		e.Status, e.Code = http.StatusNotFound, codeNotFound
+	case *workers.ExistsError:
+		e.Status, e.Code = http.StatusConflict, codeExists
+	case *workers.InProgressError:
+		e.Status, e.Code = http.StatusConflict, codeInProgress
+	case *workers.URLError, *workers.FieldError:
+		e.Status, e.Code = http.StatusBadRequest, codeBadRequest
+	default:
+		if errors.Is(err, workers.ErrClosed) {
+			e.Status = http.StatusServiceUnavailable
+		}
+	}
+	return e
+}

@@ -1,0 +1,42 @@
+package stages
+
+import (
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
+)
+
+// Available takes workers that are not ready out of the candidates: pending, unhealthy and draining ones. An empty list goes
+// on; the last filter answers for it.
+func Available() pipeline.Stage { return available{} }
+
+type available struct{}
+
+var (
+	_ pipeline.Stage      = available{}
+	_ pipeline.Contracted = available{}
+)
+
+func (available) Name() string { return "available" }
+
+func (available) Contract() pipeline.Contract {
+	return pipeline.Contract{Needs: []pipeline.Fact{pipeline.Candidates}}
+}
+
+func (s available) Handle(x *pipeline.Exchange, next pipeline.Next) error {
+	if x.Candidates.NotReady() > 0 {
+		s.explain(x)
+		x.Candidates = x.Keep((*workers.Worker).Ready)
+	}
+	return next(x)
+}
+
+func (s available) explain(x *pipeline.Exchange) {
+	if x.Explain == nil {
+		return
+	}
+	for _, w := range x.Candidates.All() {
+		if !w.Ready() {
+			x.Explain.Leave(w, s.Name(), w.Status().String())
+		}
+	}
+}

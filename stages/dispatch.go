@@ -1,0 +1,55 @@
+package stages
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// Dispatch looks once more at the chosen workers just before they are counted: one that went over its ceiling since it was
+// chosen sheds the request, and a half-open breaker gives out its trials here. Who finds them all taken lost a race against
+// another request: 503 no_available_workers, tried again at once. A chain whose workers never report load may leave it out.
+func Dispatch(pollInterval time.Duration, shed prometheus.Counter) pipeline.Stage {
+	return &dispatch{pollInterval, shed}
+}
+
+type dispatch struct {
+	pollInterval time.Duration
+	shed         prometheus.Counter // smg_worker_overload_shed_total{stage="dispatch"}
+}
+
+var (
+	_ pipeline.Stage      = (*dispatch)(nil)
+	_ pipeline.Contracted = (*dispatch)(nil)
+)
+
+func (*dispatch) Name() string { return "dispatch" }
+
+func (*dispatch) Contract() pipeline.Contract {
+	return pipeline.Contract{Needs: []pipeline.Fact{pipeline.Target}}
+}
+
+func (d *dispatch) Handle(x *pipeline.Exchange, next pipeline.Next) error {
+	for i := range x.Legs.Len() {
+		if x.Legs.At(i).Worker.Overloaded() {
+			d.shed.Inc()
+			return overloadShed(x.Asked, "The worker chosen for model '%s' became overloaded before dispatch", d.pollInterval)
+		}
+	}
+	taken := 0
+	defer func() {
+		for i := range taken {
+			x.Legs.At(i).ReleaseTrial()
+		}
+	}()
+	for ; taken < x.Legs.Len(); taken++ {
+		if !x.Legs.At(taken).TakeTrial() {
+			lost := pipeline.NoAvailableWorkers(x)
+			lost.Prompt = true
+			return lost
+		}
+	}
+	return next(x)
+}

@@ -1,0 +1,59 @@
+package forward
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// upload reads a request body that goes to the worker as it comes: first what was read ahead, then the client.
+type upload struct {
+	peeked  []byte
+	client  pipeline.Client
+	left    int64
+	limited bool
+}
+
+// uploadError is a failure of the client's side of an upload, with the answer for it. No worker is to blame.
+type uploadError struct{ response *pipeline.Error }
+
+func (e *uploadError) Error() string { return e.response.Error() }
+
+func (u *upload) Read(p []byte) (n int, err error) {
+	if len(u.peeked) > 0 {
+		n = copy(p, u.peeked)
+		u.peeked = u.peeked[n:]
+	} else if n, err = u.client.Read(p); err != nil && !errors.Is(err, io.EOF) {
+		return n, &uploadError{UploadFailure(err)}
+	}
+	if u.left -= int64(n); u.limited && u.left < 0 {
+		return 0, &uploadError{&pipeline.Error{
+			Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
+			Message: "The request body is larger than the gateway accepts", Terminal: true,
+		}}
+	}
+	return n, err
+}
+
+// Close makes a Read that waits for the client return.
+func (u *upload) Close() error {
+	u.client.StopReading()
+	return nil
+}
+
+// UploadFailure is the answer to a client whose request body could not be read: 408 if it stalled, else 400.
+func UploadFailure(err error) *pipeline.Error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &pipeline.Error{
+			Status: http.StatusRequestTimeout, Code: "request_body_stalled",
+			Message: "The request body stopped arriving", Terminal: true, Cause: err,
+		}
+	}
+	return &pipeline.Error{
+		Status: http.StatusBadRequest, Code: "request_body_aborted",
+		Message: "The request body broke off before its end", Terminal: true, Cause: err,
+	}
+}

@@ -1,0 +1,86 @@
+package stages
+
+import (
+	"net/http"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages/forward"
+	"github.com/smg-go/smg/workers"
+)
+
+// Models is what routes share to find out which model a request is for.
+type Models struct {
+	Registry *workers.Registry
+	Required bool // a request must name its model on every route (--enable-igw)
+}
+
+// Model finds out the model: its canonical id if the client used an alias, which is then replaced in the body. A model that no
+// worker serves is 404 model_not_found; when no worker is registered at all that is left to the stages behind. A request that
+// names none, or "unknown", is for any model.
+func Model(m *Models, kind Kind) pipeline.Stage { return &model{m, kind} }
+
+type model struct {
+	*Models
+	kind Kind
+}
+
+var (
+	_ pipeline.Stage      = (*model)(nil)
+	_ pipeline.Contracted = (*model)(nil)
+)
+
+func (*model) Name() string { return "model" }
+
+func (*model) Contract() pipeline.Contract {
+	return pipeline.Contract{
+		Needs: []pipeline.Fact{pipeline.Body, bodyFields},
+		Gives: []pipeline.Fact{pipeline.Model},
+	}
+}
+
+// anyModel is what a request may say that does not care.
+const anyModel = "unknown"
+
+func (s *model) Handle(x *pipeline.Exchange, next pipeline.Next) error {
+	f := bodyFields.Fill(x)
+	if x.Body.Streamed {
+		x.Asked, _ = peekModel(x.Body.Peeked)
+	} else {
+		x.Asked, _ = fieldString(x.Body.Bytes, f, fieldModel)
+	}
+	if x.Asked == "" && !f.has(fieldModel) || x.Asked == anyModel {
+		if s.Required {
+			return missingModel()
+		}
+		return next(x)
+	}
+	canonical, known := s.Registry.Resolve(x.Asked)
+	if !known && !s.anybody(x.Asked) {
+		return modelNotFound(x.Asked)
+	}
+	x.Model, x.Served = canonical, known
+	if canonical != x.Asked && !x.Body.Streamed {
+		x.Body.Bytes = replaceModel(x.Body.Bytes, f, canonical)
+	}
+	return next(x)
+}
+
+// anybody tells whether a model that no worker names may be served nevertheless: by a worker that takes every model, or, while
+// there is no worker at all, by one that may come.
+func (s *model) anybody(name string) bool {
+	return s.Registry.Len() == 0 || s.Registry.Pool(name, workers.Regular, workers.HTTP).Len() > 0
+}
+
+func missingModel() *pipeline.Error {
+	return &pipeline.Error{
+		Status: http.StatusBadRequest, Code: "missing_model", Param: "model", Terminal: true,
+		Message: "The request must name a model, because this gateway serves several",
+	}
+}
+
+func uploadFailure(x *pipeline.Exchange, err error) error {
+	if x.Client.Gone() {
+		return pipeline.ErrClientGone
+	}
+	return forward.UploadFailure(err)
+}

@@ -1,0 +1,49 @@
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// policies are the policies by name. fromFlags is false when a worker's label asks for a policy that is not the operator's: it
+// then gets its built-in defaults.
+var policies = []struct {
+	name string
+	make func(s Settings, log *slog.Logger) Policy
+}{
+	{"random", func(Settings, *slog.Logger) Policy { return Random() }},
+	{"round_robin", func(Settings, *slog.Logger) Policy { return RoundRobin() }},
+	{"passthrough", func(_ Settings, log *slog.Logger) Policy { return Passthrough(log) }},
+	{"power_of_two", func(Settings, *slog.Logger) Policy { return PowerOfTwo() }},
+}
+
+// Names are the names of the policies.
+func Names() []string {
+	names := make([]string, 0, len(policies))
+	for _, p := range policies {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// New makes a policy. The name is matched in any case and with or without underscores; the error lists the names.
+func New(name string, s Settings, log *slog.Logger) (Policy, error) {
+	if log == nil {
+		log = slog.Default()
+	}
+	i := slices.IndexFunc(policies, func(p struct {
+		name string
+		make func(Settings, *slog.Logger) Policy
+	},
+	) bool {
+		return plain(p.name) == plain(name)
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("unknown policy %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return policies[i].make(s, log), nil
+}
+
+func plain(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "") }

@@ -1,0 +1,24 @@
+package policy
+
+import (
+	"math/rand/v2"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
+)
+
+// Random chooses uniformly. It reads nothing, keeps nothing and costs a random number.
+func Random() Policy { return random{} }
+
+type random struct{ stateless }
+
+var _ Policy = random{}
+
+func (random) Name() string { return "random" }
+
+func (random) Select(_ *pipeline.Exchange, among workers.List) int {
+	if among.Len() == 0 {
+		return -1
+	}
+	return rand.IntN(among.Len())
+}

@@ -1,0 +1,148 @@
+package workers
+
+import (
+	"container/heap"
+	"time"
+)
+
+// check is the probing of one worker: when, and what came of it. The health loop's lock is held.
+type check struct {
+	worker *Worker // the newest revision
+	due    time.Time
+	place  int // in the agenda, -1 while a probe is in flight
+	off    bool
+	probation
+}
+
+// launch is one probe.
+type launch struct {
+	check   *check
+	worker  *Worker
+	pending bool // what the worker was when it was launched
+}
+
+// launch takes the next probe that is due. ok is false if there is none, or as many as may be are in flight.
+func (h *HealthLoop) launch() (l launch, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if h.flying >= maxProbes || len(h.agenda) == 0 || h.agenda[0].due.After(now) {
+		return launch{}, false
+	}
+	c := heap.Pop(&h.agenda).(*check)
+	c.due = now.Add(c.worker.settings.Health.Interval) // from launch to launch, so that the period does not drift
+	h.flying++
+	return launch{check: c, worker: c.worker, pending: c.worker.Status() == Pending}, true
+}
+
+// land ends a probe; the next is due at its time, or at once if that has passed meanwhile.
+func (h *HealthLoop) land(c *check) {
+	h.mu.Lock()
+	h.flying--
+	if !c.off {
+		heap.Push(&h.agenda, c)
+	}
+	h.mu.Unlock()
+	h.rouse()
+}
+
+// pause is how long nothing is to be done, unless rouse is called.
+func (h *HealthLoop) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.flying >= maxProbes || len(h.agenda) == 0 {
+		return time.Hour // the end of a probe, or a new worker, rouses
+	}
+	return time.Until(h.agenda[0].due)
+}
+
+func (h *HealthLoop) rouse() {
+	select {
+	case h.wake <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+var _ Listener = (*HealthLoop)(nil)
+
+// WorkerAdded puts a worker on the schedule; its first probe is due at once.
+func (h *HealthLoop) WorkerAdded(w *Worker) {
+	if w.settings.Health.Disabled || w.Mode() != HTTP || w.Draining() {
+		return
+	}
+	h.mu.Lock()
+	if h.checks[w.id] == nil {
+		c := &check{worker: w, due: time.Now()}
+		h.checks[w.id] = c
+		heap.Push(&h.agenda, c)
+	}
+	h.mu.Unlock()
+	h.rouse()
+}
+
+// WorkerReplaced goes on with the new revision's settings and the old one's counts; its next probe is due at once.
+func (h *HealthLoop) WorkerReplaced(was, now *Worker) {
+	h.mu.Lock()
+	c := h.checks[was.id]
+	if c == nil || now.settings.Health.Disabled {
+		h.mu.Unlock()
+		h.WorkerRemoved(was)
+		h.WorkerAdded(now)
+		return
+	}
+	c.worker, c.due = now, time.Now()
+	if c.place >= 0 {
+		heap.Fix(&h.agenda, c.place)
+	}
+	h.mu.Unlock()
+	h.rouse()
+}
+
+// WorkerRemoved takes a worker off the schedule.
+func (h *HealthLoop) WorkerRemoved(w *Worker) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.checks[w.id]
+	if c == nil {
+		return
+	}
+	delete(h.checks, w.id)
+	c.off = true // the result of a probe in flight is thrown away
+	if c.place >= 0 {
+		heap.Remove(&h.agenda, c.place)
+	}
+}
+
+// WorkerStatus takes a worker that begins to drain off the schedule.
+func (h *HealthLoop) WorkerStatus(w *Worker, _, to Status) {
+	if to == Draining {
+		h.WorkerRemoved(w)
+	}
+}
+
+// agenda is a heap of checks, the one that is due first on top.
+type agenda []*check
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
+
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
+
+// Push is for container/heap.
+func (a *agenda) Push(c any) {
+	c.(*check).place = len(*a)
+	*a = append(*a, c.(*check))
+}
+
+// Pop is for container/heap.
+func (a *agenda) Pop() any {
+	old := *a
+	c := old[len(old)-1]
+	old[len(old)-1] = nil
+	c.place = -1
+	*a = old[:len(old)-1]
+	return c
+}

@@ -1,0 +1,27 @@
+// Package workers holds the engines behind the gateway: what each is, how it fares, and how it comes and goes.
+//
+// # What a worker is
+//
+// A [Worker] is one registered engine. What it is (URL, model, part, settings) never changes after it was made; how it fares
+// (status, in flight, breaker, overload) is atomic, so that requests read it without a lock. It outlives its registration for
+// as long as requests hold it.
+//
+// # What a request reads
+//
+// [Registry.Pool] is one atomic load. The [List] that it returns is immutable and has counts of the members that are not
+// ready, whose breaker is not closed, or that are overloaded; at 0, a filter has nothing to look at. So a healthy fleet of any
+// size costs nothing to filter, and nothing is allocated.
+//
+// # How a worker comes and goes
+//
+// A [Spec] says what to register, [ParseSpec] reads one from JSON. An [Enroller] waits until the engine is healthy, asks it
+// what it is, registers it as pending, and sets it ready only after all listeners of the registry know it: no request meets a
+// worker that a policy has not heard of. [Enroller.Remove] lets a ready worker drain first. A [HealthLoop] probes what is
+// registered and moves it between ready, not_ready and failed.
+//
+// # What must not be done
+//
+// A [Listener] is called under the registry's lock: it must be short and must not change the registry. A draining worker never
+// leaves that state except by removal. An API key of a worker appears in no response and no log; [Spec] and [Worker] mask it
+// when they are printed.
+package workers

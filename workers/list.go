@@ -1,0 +1,109 @@
+package workers
+
+import "iter"
+
+// Identity names an ordered set of registrations in 128 bits. Two lists have the same identity if they hold the same workers
+// in the same order; a worker that was removed and added again is another worker.
+type Identity [2]uint64
+
+// join adds one more member behind those that the identity stands for.
+func (i Identity) join(w *Worker) Identity {
+	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd, so that multiplying loses nothing; order matters
+	i[0] = (i[0]^w.key[0])*odd1 + 0x165667b19e3779f9
+	i[1] = (i[1]^w.key[1])*odd2 + i[0]>>29
+	return i
+}
+
+// List is an immutable, ordered list of workers: one that the registry has published, with counts of the members that may not
+// be chosen, or what a filter has kept of one. The zero List is empty. Copying it is cheap; it is passed by value.
+type List struct {
+	members []*Worker
+	pool    *pool // the published list that these are members of; nil for a list that a filter has kept
+}
+
+// ListOf is a list of the given workers, without counts of its own: it counts when it is asked.
+func ListOf(members ...*Worker) List { return List{members: members} }
+
+// Len is the number of workers.
+func (l List) Len() int { return len(l.members) }
+
+// At is the i-th worker, counted from 0.
+func (l List) At(i int) *Worker { return l.members[i] }
+
+// All yields the workers in order.
+func (l List) All() iter.Seq2[int, *Worker] {
+	return func(yield func(int, *Worker) bool) {
+		for i, w := range l.members {
+			if !yield(i, w) {
+				return
+			}
+		}
+	}
+}
+
+// Any tells whether some worker satisfies f.
+func (l List) Any(f func(*Worker) bool) bool {
+	for _, w := range l.members {
+		if f(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Contains tells whether w is on the list.
+func (l List) Contains(w *Worker) bool {
+	for _, m := range l.members {
+		if m == w {
+			return true
+		}
+	}
+	return false
+}
+
+// Identity is the list's identity: known for a published list, computed in one pass for a kept one.
+func (l List) Identity() Identity {
+	if l.pool != nil {
+		return l.pool.identity
+	}
+	var i Identity
+	for _, w := range l.members {
+		i = i.join(w)
+	}
+	return i
+}
+
+// NotReady is the number of members whose status is not ready; draining ones are among them.
+func (l List) NotReady() int { return l.count(notReady) }
+
+// Tripped is the number of members whose circuit breaker is not closed.
+func (l List) Tripped() int { return l.count(tripped) }
+
+// Overloaded is the number of members whose last load report is over a ceiling.
+func (l List) Overloaded() int { return l.count(overloaded) }
+
+func (l List) count(f flag) int {
+	if l.pool != nil {
+		return int(l.pool.counts[f].Load())
+	}
+	n := 0
+	for _, w := range l.members {
+		if w.flags()&(1<<f) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Keep appends the members that satisfy f to scratch and returns them as a list. The list is valid until scratch is used again.
+func (l List) Keep(scratch []*Worker, f func(*Worker) bool) List {
+	for _, w := range l.members {
+		if f(w) {
+			scratch = append(scratch, w)
+		}
+	}
+	return List{members: scratch}
+}
+
+// Members are the list's workers; the caller must not change them.
+func (l List) Members() []*Worker { return l.members }

@@ -1,0 +1,33 @@
+package workers
+
+// View is a worker as the admin API shows it. It has no API key.
+type View struct {
+	ID      string `json:"id"`
+	ModelID string `json:"model_id,omitempty"` // absent for a worker that takes every model
+	Spec
+	IsHealthy bool       `json:"is_healthy"` // the status is ready
+	Status    Status     `json:"status"`
+	Load      int64      `json:"load"` // requests in flight from this gateway
+	HTTP2     bool       `json:"http2"`
+	JobStatus *JobStatus `json:"job_status,omitempty"`
+}
+
+// JobStatus is the state of background work on a worker.
+type JobStatus struct {
+	JobType   string  `json:"job_type"` // AddWorker or RemoveWorker
+	WorkerURL string  `json:"worker_url"`
+	Status    string  `json:"status"`    // pending, processing or failed
+	Message   *string `json:"message"`   // why it failed, else null
+	Timestamp int64   `json:"timestamp"` // seconds since 1970: the last change
+}
+
+// View is the worker as it is now.
+func (w *Worker) View() View {
+	v := View{
+		ID: w.id.String(), ModelID: w.model, Spec: w.spec,
+		Status: w.Status(), Load: w.InFlight(), HTTP2: w.settings.HTTPPool.HTTP2,
+	}
+	v.IsHealthy = v.Status == Ready
+	v.APIKey = ""
+	return v
+}
