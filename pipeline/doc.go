@@ -22,7 +22,8 @@
 //
 // # What it costs
 //
-// A stage that does nothing costs about two nanoseconds and no allocation. Exchanges are pooled. Nothing is looked up by name
+// A stage that does nothing costs about two nanoseconds, in a chain of ten about five on average (processors predict only so
+// many returns), and no allocation. Exchanges are pooled. Nothing is looked up by name
 // while a request is served: facts of other programs ([NewFact]) get their place in every exchange when they are made.
 //
 // # What runs beside it

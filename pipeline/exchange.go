@@ -134,20 +134,23 @@ func (x *Exchange) Status() int { return x.status }
 func (x *Exchange) HeadAt() time.Time { return x.headAt }
 
 // Result is how the request ended, as metrics and logs count it: the status and the code of the error, "" if there was none
-// or a worker made it. err is what the chain returned. A client that has left is 499; a response that broke keeps the status
-// of its head.
+// or a worker made it. err is what the chain, or the part of it behind the caller, returned. A client that has left is 499; a
+// response that broke keeps the status of its head; once an error was answered, that is the result, whatever stages made of it.
 func (x *Exchange) Result(err error) (status int, code string) {
-	if err == nil {
-		return x.status, ""
+	status, code = x.status, x.code
+	if err != nil {
+		e := AsError(err)
+		if code == "" || e.Code == ErrClientGone.Code {
+			code = e.Code
+		}
+		if status == 0 {
+			status = e.Status
+		}
 	}
-	e := AsError(err)
-	switch {
-	case e.Code == ErrClientGone.Code:
-		return ErrClientGone.Status, e.Code
-	case x.code == "" && x.status != 0: // an error behind the head, or a held answer
-		return x.status, e.Code
+	if code == ErrClientGone.Code {
+		status = ErrClientGone.Status
 	}
-	return e.Status, e.Code
+	return status, code
 }
 
 // Conclude runs the rest of the chain and turns the error that it returns, or its panic, into the response, if nothing has

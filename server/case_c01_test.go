@@ -13,7 +13,7 @@ import (
 	"github.com/smg-go/smg/telemetry"
 )
 
-// Cases C01 (line-ending dialects), http-dataplane.md section 9.3: the relay does not parse event streams, so whatever an engine
+// Case C01 (line-ending dialects), http-dataplane.md section 9.3: the relay does not parse event streams, so whatever an engine
 // makes of the format arrives as it was written, as soon as it was written, and the numbers of its usage are counted.
 func TestC01EveryDialectOfEventStreamsIsRelayedAtOnceAndAsItIs(t *testing.T) {
 	tests := []struct {
@@ -27,7 +27,7 @@ func TestC01EveryDialectOfEventStreamsIsRelayedAtOnceAndAsItIs(t *testing.T) {
 		{"comments, and every other field of an event", framed(": ping\n\nevent: message\nid: 7\nretry: 1000\ndata: ", "\n\n")},
 		{"writes that are cut between CR and LF", cutAfter("\r", framed("data: ", "\r\n\r\n"))},
 		{"writes that are cut within every line end", cutAfter("\n", framed("data: ", "\n\n"))},
-		{"writes of a single byte", cutAfter("", framed("data: ", "\n\n"))},
+		{"writes of a single character", cutAfter("", framed("data: ", "\n\n"))},
 		{"JSON that spans two data lines", replaced(framed("data: ", "\n\n"), `,"i"`, ",\ndata: \"i\"")},
 		{"a byte order mark in front", append([]string{"\uFEFF"}, framed("data: ", "\n\n")...)},
 		{"a last event without its blank line", append(framed("data: ", "\n\n"), "data: {}")},

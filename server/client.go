@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -20,6 +21,8 @@ type client struct {
 	conn    *conn // nil if the server was not made by this package, or speaks HTTP/2
 	allow   string
 	aborted bool
+
+	ownsCORS bool // the gateway says which origins may read the answer; what a worker says of that is left out
 
 	mu    sync.Mutex
 	stops map[pipeline.GoneWatcher]func() bool // for requests without a connection of their own
@@ -44,7 +47,7 @@ func (c *client) release() {
 	if c.conn != nil {
 		c.conn.endPatience()
 	}
-	c.w, c.r, c.conn, c.allow, c.aborted, c.stops = nil, nil, nil, "", false, nil
+	c.w, c.r, c.conn, c.allow, c.aborted, c.ownsCORS, c.stops = nil, nil, nil, "", false, false, nil
 	clients.Put(c)
 	if aborted {
 		panic(http.ErrAbortHandler)
@@ -76,7 +79,15 @@ func (c *client) Headers(yield func(name, value string) bool) {
 	}
 }
 
-func (c *client) Read(p []byte) (int, error) { return c.r.Body.Read(p) }
+// Read ends reading when it fails. Else net/http, which reads what is left of a body before it sends an answer, would wait for a
+// client that has stalled, and the client for its 408.
+func (c *client) Read(p []byte) (int, error) {
+	n, err := c.r.Body.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // the body's own io.EOF
+		c.StopReading()
+	}
+	return n, err
+}
 
 // SetReadTimeout takes effect where reads go to the network: a body that came with the head costs nothing. Behind HTTP/2 the
 // time-out covers the whole body from now on, since single reads cannot be told apart there.
@@ -129,10 +140,13 @@ func (c *client) WriteHead(status int, contentLength int64, fields []pipeline.Fi
 	values := make([]string, len(fields)) // one for all: each name gets its part
 	for i, f := range fields {
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
+		if c.ownsCORS && strings.HasPrefix(name, "Access-Control-") {
+			continue
+		}
 		values[i] = f.Value
 		if _, there := h[name]; !there {
 			h[name] = values[i : i+1 : i+1]
-		} else if given(fields[:i], name) {
+		} else if name == "Vary" || given(fields[:i], name) { // both sides of the gateway may have a reason to vary
 			h[name] = append(h[name], f.Value)
 		}
 	}

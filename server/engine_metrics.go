@@ -31,14 +31,18 @@ func (g *gateway) engineMetrics() pipeline.Stage {
 	return pipeline.StageFunc("engine_metrics", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
 		pages := g.scrapeAll(engines(g.registry.All()))
 		if len(pages) == 0 {
-			text := "All backend requests failed"
-			if g.registry.Len() == 0 {
-				text = "No available workers"
-			}
-			return answer(x, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(text))
+			return noMetrics(g.registry.Len())
 		}
 		return answer(x, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", merge(pages))
 	})
+}
+
+func noMetrics(registered int) *pipeline.Error {
+	e := &pipeline.Error{Status: http.StatusInternalServerError, Code: "no_worker_response", Message: "All backend requests failed", Terminal: true}
+	if registered == 0 {
+		e.Code, e.Message = "no_workers", "No available workers"
+	}
+	return e
 }
 
 // engines are the workers that stand for their engine: the first of those with one base URL.

@@ -19,13 +19,14 @@ const unmatched = "other"
 func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	if len(cors) > 0 {
+	d := door{rt, len(cors) > 0}
+	if d.cors {
 		e.Use(middleware.CORSWithConfig(corsConfig(cors)))
 	}
 	methods := map[string][]string{}
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
-		handle := func(c echo.Context) error { return take(rt, route, c, "") }
+		handle := func(c echo.Context) error { return d.take(route, c, "") }
 		path = strings.NewReplacer("{", ":", "}", "").Replace(path)
 		e.Add(method, path, handle)
 		methods[path] = append(methods[path], method)
@@ -36,30 +37,38 @@ func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler
 	}
 	for path, known := range methods { // else the router would answer OPTIONS by itself
 		allow := strings.Join(known, ", ")
-		e.OPTIONS(path, func(c echo.Context) error { return take(rt, unmatched, c, allow) })
+		e.OPTIONS(path, func(c echo.Context) error { return d.take(unmatched, c, allow) })
 	}
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
 		allow := ""
 		if errors.Is(err, echo.ErrMethodNotAllowed) {
 			allow = strings.Join(methods[c.Path()], ", ")
+			c.Response().Header().Del("Allow") // the router's own list has the OPTIONS that only refuses
 		}
-		_ = take(rt, unmatched, c, allow)
+		_ = d.take(unmatched, c, allow)
 	}
 	return e
 }
 
+// door is where requests come in.
+type door struct {
+	rt   *pipeline.Runtime
+	cors bool // the gateway says which origins may read answers
+}
+
 // take hands a request to its chain. allow lists the methods that its path knows, if it is refused for its own.
-func take(rt *pipeline.Runtime, route string, c echo.Context, allow string) error {
+func (d door) take(route string, c echo.Context, allow string) error {
 	cl := newClient(c.Response().Writer, c.Request())
-	cl.allow = allow
-	defer cl.release()          // last: it panics for an aborted response
-	_, _ = rt.Handle(route, cl) // the chain has answered, and counted and logged what went wrong
+	cl.allow, cl.ownsCORS = allow, d.cors
+	defer cl.release()            // last: it panics for an aborted response
+	_, _ = d.rt.Handle(route, cl) // the chain has answered, and counted and logged what went wrong
 	return nil
 }
 
 // corsConfig is what browsers are told: the given origins alone, and nothing without the flag.
 func corsConfig(origins []string) middleware.CORSConfig {
 	return middleware.CORSConfig{
+		Skipper:      noPreflight,
 		AllowOrigins: origins,
 		AllowMethods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
 		ExposeHeaders: []string{
@@ -67,4 +76,10 @@ func corsConfig(origins []string) middleware.CORSConfig {
 		},
 		MaxAge: 3600,
 	}
+}
+
+// noPreflight tells an OPTIONS that no browser sends, which is a method like any other.
+func noPreflight(c echo.Context) bool {
+	h := c.Request().Header
+	return c.Request().Method == http.MethodOptions && (h.Get("Origin") == "" || h.Get("Access-Control-Request-Method") == "")
 }

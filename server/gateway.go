@@ -55,6 +55,8 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	}
 	g.registry.Listen(&series{metrics: metrics.Workers, log: telemetry.WithTarget(log, "smg::worker")})
 	g.registry.Listen(g.policies)
+	g.transport = forward.NewTransport(forward.Options{OnResend: metrics.Router.SendRetries("http").Inc})
+	g.registry.Listen(idleConnections{transport: g.transport})
 	for alias, canonical := range cfg.Aliases() {
 		g.registry.Alias(alias, canonical)
 	}
@@ -94,8 +96,15 @@ func (g *gateway) stages() {
 		MaxAttempts: cfg.Attempts(), InitialBackoff: cfg.RetryInitialBackoff.Duration(), MaxBackoff: cfg.RetryMaxBackoff.Duration(),
 		Multiplier: cfg.RetryBackoffMultiplier, Jitter: cfg.RetryJitterFactor, Deadline: cfg.RequestTimeout.Duration(),
 	}
-	g.transport = forward.NewTransport(forward.Options{OnResend: g.metrics.Router.SendRetries("http").Inc})
 }
+
+// idleConnections closes the idle connections to a worker that leaves.
+type idleConnections struct {
+	workers.Deaf
+	transport *forward.Transport
+}
+
+func (c idleConnections) WorkerRemoved(w *workers.Worker) { c.transport.Forget(w.Endpoint().Dial) }
 
 // forwarding are the settings of the forward stage for a kind of requests.
 func (g *gateway) forwarding(kind stages.Kind) forward.Settings {

@@ -55,7 +55,12 @@ func start(t testing.TB, configure func(*Config), engines ...*engine.Running) *r
 	go func() { g.done <- s.run(context.Background(), g.stop) }()
 	t.Cleanup(func() {
 		g.stop <- os.Interrupt
-		require.NoError(t, <-g.done)
+		select {
+		case err := <-g.done:
+			require.NoError(t, err)
+		case <-time.After(patience):
+			t.Error("the gateway does not end")
+		}
 		http.DefaultClient.CloseIdleConnections()
 	})
 	if len(engines) > 0 {
@@ -79,11 +84,17 @@ type response struct {
 
 func (g *running) do(t testing.TB, method, path, body string, headers ...string) response {
 	t.Helper()
+	if body != "" {
+		headers = append([]string{"Content-Type", "application/json"}, headers...)
+	}
+	return g.sent(t, method, path, body, headers...)
+}
+
+// sent sends a request with these headers alone.
+func (g *running) sent(t testing.TB, method, path, body string, headers ...string) response {
+	t.Helper()
 	req, err := http.NewRequest(method, g.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}

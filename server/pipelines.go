@@ -83,7 +83,8 @@ func writeText(w io.Writer, chains []*pipeline.Chain) error {
 		}
 		fmt.Fprintln(&b, c.Route())
 		for _, s := range viewOf(c).Stages {
-			fmt.Fprintf(&b, "  %-15s%s\n", s.Name, strings.TrimRight(clause("needs", s.Needs)+clause("gives", s.Gives)+clause("uses", s.Uses), " "))
+			row := fmt.Sprintf("  %-15s%s%s%s", s.Name, clause("needs", s.Needs), clause("gives", s.Gives), clause("uses", s.Uses))
+			fmt.Fprintln(&b, strings.TrimRight(row, " ;"))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

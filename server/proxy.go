@@ -24,3 +24,43 @@ func (g *gateway) firstReady() pipeline.Stage {
 		}
 	})
 }
+
+// eitherName asks the worker by the route's path, and by another one if it does not know that: engines have renamed what they
+// tell of themselves. A HEAD is asked as the GET that engines answer.
+func eitherName(path, other string) pipeline.Stage {
+	needs := pipeline.Contract{Needs: []pipeline.Fact{pipeline.Target}}
+	return pipeline.StageFunc("either_name", needs, func(x *pipeline.Exchange, next pipeline.Next) error {
+		client, w := x.Client, x.Target()
+		defer func() { x.Client = client }()
+		x.Client = question{client, path}
+		if other == "" {
+			return next(x)
+		}
+		x.Judge = unknownPath{}
+		err := next(x)
+		if e := pipeline.AsError(err); err == nil || e.Held == nil || e.Status != http.StatusNotFound {
+			return err
+		}
+		x.Judge = nil
+		x.Client = question{client, other}
+		x.BeginAttempt()
+		x.Legs.Add(w, w.Type())
+		return next(x)
+	})
+}
+
+// unknownPath keeps the answer back that there is no such path.
+type unknownPath struct{}
+
+func (unknownPath) Hold(_ *pipeline.Exchange, _ *pipeline.Leg, status int) bool {
+	return status == http.StatusNotFound
+}
+
+// question is a client that asks something else of a worker than it asked of the gateway.
+type question struct {
+	pipeline.Client
+	path string
+}
+
+func (question) Method() string { return http.MethodGet }
+func (q question) Path() string { return q.path }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -21,8 +20,12 @@ type puppet struct {
 	URL    string
 	posts  atomic.Int64 // requests that were played
 	probes atomic.Int64 // of /health
-	play   func(*act)
-	acts   sync.WaitGroup
+
+	mu   sync.Mutex
+	tick chan struct{} // closed by the next probe
+	open []net.Conn    // that answers were played on
+	play func(*act)
+	acts sync.WaitGroup
 }
 
 // act is one request to a puppet, and the connection to answer it on.
@@ -37,11 +40,12 @@ type act struct {
 // connection is closed, so it ends with an answer's last byte, or with <-a.gone.
 func startPuppet(t testing.TB, play func(a *act)) *puppet {
 	t.Helper()
-	p := &puppet{play: play}
+	p := &puppet{play: play, tick: make(chan struct{})}
 	srv := httptest.NewServer(p)
 	p.URL = srv.URL
 	t.Cleanup(func() {
 		srv.Close()
+		p.hangUp()
 		p.acts.Wait()
 	})
 	return p
@@ -54,7 +58,11 @@ func (p *puppet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.acts.Done()
 		p.perform(w, r)
 	case r.URL.Path == "/health":
+		p.mu.Lock()
 		p.probes.Add(1)
+		close(p.tick)
+		p.tick = make(chan struct{})
+		p.mu.Unlock()
 	case r.URL.Path == "/v1/models":
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m1","object":"model","owned_by":"vllm"}]}`)
 	default:
@@ -76,8 +84,20 @@ func (p *puppet) perform(w http.ResponseWriter, r *http.Request) {
 	})
 	defer reading.Wait()
 	defer conn.Close()
+	p.mu.Lock()
+	p.open = append(p.open, conn)
+	p.mu.Unlock()
 	p.posts.Add(1)
 	p.play(a)
+}
+
+// hangUp ends what is still being played.
+func (p *puppet) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.open {
+		_ = conn.Close()
+	}
 }
 
 // write sends bytes as they are, in one write. It waits as long as the peer does not take them.
@@ -93,7 +113,10 @@ func (a *act) stream() {
 	a.head("200 OK", "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
 }
 
-func (a *act) chunk(s string) { a.write(fmt.Sprintf("%x\r\n%s\r\n", len(s), s)) }
+func (a *act) chunk(s string) { a.write(chunked(s)) }
+
+// chunked is a part of a body as one chunk.
+func chunked(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
 // done ends a body that comes in chunks.
 func (a *act) done() { a.write("0\r\n\r\n") }
@@ -104,10 +127,12 @@ func (a *act) answer(body string) {
 	a.write(body)
 }
 
-// startPuppets runs a gateway in front of puppets, and waits until all of them serve.
+// startPuppets runs a gateway in front of puppets, and waits until all of them serve. It adds no comments to event streams of its
+// own accord: on a machine that stalls, they would be between bytes that a test compares.
 func startPuppets(t testing.TB, configure func(*Config), puppets ...*puppet) *running {
 	t.Helper()
 	g := start(t, func(c *Config) {
+		c.SSEKeepalive = 0
 		for _, p := range puppets {
 			c.WorkerURLs = append(c.WorkerURLs, p.URL)
 		}
@@ -119,67 +144,16 @@ func startPuppets(t testing.TB, configure func(*Config), puppets ...*puppet) *ru
 	return g
 }
 
-// serving waits until so many workers are available and the gateway says that it is ready.
-func (g *running) serving(t testing.TB, n int) {
+// probed waits until a puppet has been probed so many times more: a clock whose ticks are the interval of health checks apart.
+func (p *puppet) probed(t testing.TB, times int64) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		available := 0
-		for _, w := range g.gateway.registry.All() {
-			if w.Available() {
-				available++
-			}
-		}
-		return available == n
-	}, patience, time.Millisecond, "never %d workers that serve", n)
-	g.await(t, "/readiness", http.StatusOK)
+	until := p.probes.Load() + times
+	require.Eventually(t, func() bool { return p.probes.Load() >= until }, patience, 5*time.Millisecond, "the worker is not probed")
 }
 
-// wire is a client's connection, for what a well-behaved HTTP client does not do. Its answer is read with read.
-type wire struct {
-	*net.TCPConn
-	in *bufio.Reader
-}
-
-// dial opens a client's connection; it is closed when the test ends, and fails rather than waits for ever.
-func (g *running) dial(t testing.TB) *wire {
-	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-	return &wire{c.(*net.TCPConn), bufio.NewReader(c)}
-}
-
-// post sends a request head, and as much of the declared body as is given.
-func (w *wire) post(t testing.TB, path string, length int, body string, headers ...string) {
-	t.Helper()
-	lines := append([]string{
-		"POST " + path + " HTTP/1.1", "Host: gateway", "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", length),
-	}, headers...)
-	_, err := io.WriteString(w, strings.Join(lines, "\r\n")+"\r\n\r\n"+body)
-	require.NoError(t, err)
-}
-
-// read reads the head of an answer; its body is read by the caller.
-func (w *wire) read(t testing.TB) *http.Response {
-	t.Helper()
-	resp, err := http.ReadResponse(w.in, nil)
-	require.NoError(t, err)
-	return resp
-}
-
-// leave closes the connection; with reset, as a crashed client's system does.
-func (w *wire) leave(reset bool) {
-	if reset {
-		_ = w.SetLinger(0)
-	}
-	_ = w.Close()
-}
-
-// failures is what the breakers of all workers have counted against them.
-func (g *running) failures() (n int64) {
-	for _, w := range g.gateway.registry.All() {
-		n += w.Breaker().ConsecutiveFailures()
-	}
-	return n
+// nextProbe is closed when the next probe comes.
+func (p *puppet) nextProbe() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tick
 }

@@ -46,13 +46,14 @@ func (g *gateway) anthropic(route string, kind stages.Kind) (*pipeline.Chain, er
 	return c.WithForm(forward.AnthropicForm), nil
 }
 
-// proxied is the way of a question that the first ready worker answers.
-func (g *gateway) proxied(route string) (*pipeline.Chain, error) {
+// proxied is the way of a question that the first ready worker answers, by the route's path or else by another ("" for none).
+func (g *gateway) proxied(route, other string) (*pipeline.Chain, error) {
 	return pipeline.Assemble(route,
 		stages.RequestID(g.cfg.RequestIDHeaders),
 		stages.HTTPMetrics(pathOf(route), g.metrics),
 		stages.AccessLog(g.log, false),
 		g.firstReady(),
+		eitherName(pathOf(route), other),
 		forward.To(g.transport, forward.Settings{MaxAnswer: g.cfg.MaxPayloadSize, Metrics: g.metrics}),
 	)
 }
@@ -96,9 +97,9 @@ func (g *gateway) chains() ([]*pipeline.Chain, error) {
 	a.add(g.own("GET /v1/models", g.listModels()))
 	a.add(g.own("GET /v1/models/{model}", g.showModel()))
 	a.add(g.own("GET /engine_metrics", g.engineMetrics()))
-	a.add(g.proxied("GET /health_generate"))
-	a.add(g.proxied("GET /get_model_info"))
-	a.add(g.proxied("GET /get_server_info"))
+	a.add(g.proxied("GET /health_generate", ""))
+	a.add(g.proxied("GET /get_model_info", "/model_info"))
+	a.add(g.proxied("GET /get_server_info", "/server_info"))
 
 	a.add(g.admin("GET /workers", g.listWorkers()))
 	a.add(g.admin("POST /workers", g.addWorker()))

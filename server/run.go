@@ -23,6 +23,9 @@ func Run(ctx context.Context, cfg *Config) error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
+	if os.Getenv("GOGC") == "" { // else an operator has decided
+		defer keepHeapFloor()()
+	}
 	logs, err := telemetry.NewLogger(telemetry.LogOptions{Level: logLevel(cfg.LogLevel), JSON: cfg.LogJSON, Dir: cfg.LogDir})
 	if err != nil {
 		return err
@@ -59,6 +62,7 @@ type server struct {
 	probes  net.Listener // nil without --health-check-port
 	front   *http.Server
 	aside   *http.Server // serves probes
+	settle  time.Duration
 }
 
 // listen binds the listeners, the metrics' first, and makes the gateway behind them. Nothing is contacted before all of them are
@@ -67,7 +71,7 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 	log := logs.Target(telemetry.Target)
 	metrics := telemetry.NewMetrics(telemetry.Options{DurationBuckets: cfg.DurationBuckets, Version: Version, Commit: commit()})
 	metrics.WatchLog(logs)
-	s = &server{cfg: cfg, log: log}
+	s = &server{cfg: cfg, log: log, settle: cfg.SettleWindow()}
 	defer func() {
 		if err != nil {
 			s.closeListeners()
@@ -137,18 +141,20 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 // shutdown: not ready any more, but still serving for the settle window; then no new connections, and the requests in flight,
 // streams included, have the rest of the grace period; then what is left is cut.
 func (s *server) shutdown(signals <-chan os.Signal) {
-	grace, settle := s.cfg.ShutdownGracePeriod.Duration(), s.cfg.SettleWindow()
+	grace := s.cfg.ShutdownGracePeriod.Duration()
 	s.gateway.draining.Store(true)
-	s.log.Info("draining", "settle", settle.String(), "grace", grace.String())
+	s.log.Info("draining", "settle", s.settle.String(), "grace", grace.String())
 	deadline := time.Now().Add(grace)
+	left := 2 // signals until the process ends
 	select {
-	case <-time.After(settle):
+	case <-time.After(s.settle):
 	case <-signals:
+		left--
 		s.log.Info("second signal: the settle window ends")
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	go exitOn(signals, ctx.Done())
+	go exitOn(signals, left, ctx.Done())
 	if err := s.front.Shutdown(ctx); err != nil {
 		s.log.Warn("grace period over, cutting what is left", "remaining", s.gateway.metrics.Inflight.Len())
 		_ = s.front.Close()
@@ -161,13 +167,16 @@ func (s *server) shutdown(signals <-chan os.Signal) {
 	s.log.Info("exiting")
 }
 
-// exitOn ends the process at the next signal.
-func exitOn(signals <-chan os.Signal, over <-chan struct{}) {
-	select {
-	case <-signals:
-		os.Exit(1)
-	case <-over:
+// exitOn ends the process at the nth signal from now on.
+func exitOn(signals <-chan os.Signal, n int, over <-chan struct{}) {
+	for range n {
+		select {
+		case <-signals:
+		case <-over:
+			return
+		}
 	}
+	os.Exit(1)
 }
 
 // probeHandler serves the probes alone, without anything in front of them.

@@ -8,7 +8,8 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// series gives every registered worker its counters, takes them away when it leaves, and logs what happens to workers.
+// series gives every registered worker its counters, takes them away when it leaves, and logs what happens to it in between; that
+// it comes and goes, the enroller logs.
 type series struct {
 	metrics *telemetry.WorkerMetrics
 	log     *slog.Logger
@@ -19,7 +20,6 @@ var _ workers.Listener = (*series)(nil)
 func (s *series) WorkerAdded(w *workers.Worker) {
 	w.AttachSeries(s.metrics.Add(w.URL()))
 	w.OnBreaker(s.breakerMoved)
-	s.log.Info("worker added", "worker", w.URL(), "worker_id", w.ID().String(), "model_id", w.Model(), "runtime", w.Spec().RuntimeType.String())
 }
 
 func (s *series) WorkerReplaced(was, now *workers.Worker) {
@@ -29,7 +29,6 @@ func (s *series) WorkerReplaced(was, now *workers.Worker) {
 
 func (s *series) WorkerRemoved(w *workers.Worker) {
 	s.metrics.Forget(w.Series())
-	s.log.Info("worker removed", "worker", w.URL(), "worker_id", w.ID().String())
 }
 
 func (s *series) WorkerStatus(w *workers.Worker, from, to workers.Status) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages/forward"
 	"github.com/smg-go/smg/workers"
 )
 
@@ -95,10 +96,14 @@ func (g *gateway) readSpec(x *pipeline.Exchange) (workers.Spec, error) {
 	if !isJSON(x.Client.Header("Content-Type")) {
 		return workers.Spec{}, badRequest("Missing Content-Type: application/json header")
 	}
+	x.Client.SetReadTimeout(g.bodies.Stall)
 	body, err := io.ReadAll(io.LimitReader(x.Client, g.cfg.MaxPayloadSize+1))
+	x.Client.SetReadTimeout(0)
 	switch {
+	case err != nil && x.Client.Gone():
+		return workers.Spec{}, pipeline.ErrClientGone
 	case err != nil:
-		return workers.Spec{}, badRequest("The request body could not be read")
+		return workers.Spec{}, forward.UploadFailure(err)
 	case int64(len(body)) > g.cfg.MaxPayloadSize:
 		return workers.Spec{}, &pipeline.Error{
 			Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",

@@ -74,7 +74,9 @@ func (s *accessLog) finish(x *pipeline.Exchange, info *telemetry.RequestInfo, er
 	}
 	info.SetHead(status, end.Sub(x.Arrived))
 	attrs := make([]slog.Attr, 0, 8)
-	attrs = append(attrs, slog.Int("attempts", x.Number), slog.String("model", x.Model), slog.Bool("streaming", x.Body.Stream))
+	if x.Asked != "" || x.Number > 0 {
+		attrs = append(attrs, slog.Int("attempts", x.Number), slog.String("model", x.Model), slog.Bool("streaming", x.Body.Stream))
+	}
 	if w := x.Target(); w != nil {
 		attrs = append(attrs, slog.String("worker", w.URL()))
 	}

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
@@ -30,22 +31,26 @@ func (*account) Contract() pipeline.Contract {
 	return pipeline.Contract{Needs: []pipeline.Fact{pipeline.Body, pipeline.Model}}
 }
 
-func (s *account) Handle(x *pipeline.Exchange, next pipeline.Next) error {
+// errPanicked is the end of a request behind a stage that did not return.
+var errPanicked = &pipeline.Error{Status: http.StatusInternalServerError, Code: "internal_error"}
+
+func (s *account) Handle(x *pipeline.Exchange, next pipeline.Next) (err error) {
 	series := s.metrics.Router.Series(s.metrics.ModelLabel(x.Model, x.Served), s.endpoint)
 	if !x.Body.Streamed { // else only the answer tells whether it was asked for as a stream
 		series.Requests(x.Body.Stream).Inc()
 	}
 	began := time.Now()
-	err := next(x)
+	err = errPanicked
+	defer func() { s.settle(x, series, began, err) }() // deferred: a panic is an end as well
+	err = next(x)
+	return err
+}
+
+func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, began time.Time, err error) {
 	leg := x.Legs.Last()
 	if x.Body.Streamed {
 		series.Requests(leg != nil && leg.Streamed).Inc()
 	}
-	s.settle(x, series, leg, began, err)
-	return err
-}
-
-func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, leg *pipeline.Leg, began time.Time, err error) {
 	status, code := x.Result(err)
 	if status < 200 || status > 299 || err != nil {
 		if code != pipeline.ErrClientGone.Code {

@@ -19,7 +19,7 @@ type BodySettings struct {
 // documented rules of its kind. Nothing of it is changed or decoded. Whatever is wrong is a 400 that names the field, and no
 // worker hears of it.
 //
-// Of a body that is streamed it reads only the first bytes; see [Model].
+// Of a body that is streamed it reads only the first bytes, all of them if they are few; see [Model].
 func Body(s BodySettings, kind Kind) pipeline.Stage { return &body{s, kind} }
 
 type body struct {
@@ -126,13 +126,27 @@ func (s *body) read(x *pipeline.Exchange, memory *[]byte) error {
 	}
 }
 
-// peek reads what is there of a streamed body.
+// readAhead is the declared length (bytes) up to which a streamed body is read whole before it goes on: it can then be sent
+// again when the worker's connection turns out to be stale.
+const readAhead = 64 << 10
+
+// peek reads what is there of a streamed body; a short one to its end.
 func (s *body) peek(x *pipeline.Exchange, memory *[]byte) error {
+	length := x.Client.ContentLength()
+	short := length <= readAhead
 	buf := (*memory)[:cap(*memory)]
-	n, err := x.Client.Read(buf)
-	*memory, x.Body.Peeked = buf[:n], buf[:n]
-	if err != nil && !errors.Is(err, io.EOF) {
-		return uploadFailure(x, err)
+	if short && int64(len(buf)) < length {
+		buf = make([]byte, length)
 	}
-	return nil
+	for read := 0; ; {
+		n, err := x.Client.Read(buf[read:])
+		read += n
+		*memory, x.Body.Peeked = buf[:read], buf[:read]
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return uploadFailure(x, err)
+		case err != nil || !short || int64(read) >= length:
+			return nil
+		}
+	}
 }

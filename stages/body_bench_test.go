@@ -79,7 +79,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := kindChat.validate(body, &f); err != nil {
+		if err := Chat.validate(body, &f); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -93,7 +93,7 @@ func BenchmarkPromptText(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if promptText(kindChat, body, &f) == "" {
+			if promptText(Chat, body, &f) == "" {
 				b.Fatal("no text")
 			}
 		}
@@ -109,7 +109,7 @@ func BenchmarkPromptTokens(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if len(promptTokens(kindGenerate, body, &f)) != 8192 {
+		if len(promptTokens(Generate, body, &f)) != 8192 {
 			b.Fatal("tokens are missing")
 		}
 	}

@@ -34,9 +34,14 @@ func (*dispatch) Contract() pipeline.Contract {
 func (d *dispatch) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	for i := range x.Legs.Len() {
 		if x.Legs.At(i).Worker.Overloaded() {
-			d.shed.Inc()
+			if !x.DryRun {
+				d.shed.Inc()
+			}
 			return overloadShed(x.Asked, "The worker chosen for model '%s' became overloaded before dispatch", d.pollInterval)
 		}
+	}
+	if x.DryRun {
+		return next(x)
 	}
 	taken := 0
 	defer func() {

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/stages/forward"
@@ -48,10 +49,10 @@ func (s *model) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	} else {
 		x.Asked, _ = fieldString(x.Body.Bytes, f, fieldModel)
 	}
-	if x.Asked == "" && !f.has(fieldModel) || x.Asked == anyModel {
-		if s.Required {
-			return missingModel()
-		}
+	if s.Required && (strings.TrimSpace(x.Asked) == "" || x.Asked == anyModel) {
+		return missingModel()
+	}
+	if x.Asked == "" || x.Asked == anyModel {
 		return next(x)
 	}
 	canonical, known := s.Registry.Resolve(x.Asked)

@@ -10,24 +10,24 @@ import (
 // a conversation's next turn starts with the text of this one. "" if there is no text.
 //
 // It costs one pass over the fields it reads and one allocation for the text. The body must have been scanned into f.
-func promptText(k bodyKind, body []byte, f *fieldSet) string {
+func promptText(k Kind, body []byte, f *fieldSet) string {
 	p := pieces{body: body}
 	switch k {
-	case kindChat:
+	case Chat:
 		p.messages(f, fieldMessages)
-	case kindMessages, kindCountTokens:
+	case Messages, CountTokens:
 		p.strings(f, fieldSystem)
 		p.messages(f, fieldMessages)
-	case kindResponses:
+	case Responses:
 		p.strings(f, fieldInstructions)
 		p.messages(f, fieldInput)
-	case kindCompletions:
+	case Completions:
 		p.strings(f, fieldPrompt)
-	case kindGenerate:
+	case Generate:
 		p.strings(f, fieldText)
-	case kindEmbeddings, kindClassify:
+	case Embeddings, Classify:
 		p.strings(f, fieldInput)
-	case kindRerank, kindV1Rerank:
+	case Rerank, V1Rerank:
 		p.strings(f, fieldQuery)
 	}
 	return p.join()
@@ -185,14 +185,14 @@ func writeUnescaped(text *strings.Builder, inner []byte) {
 
 // promptTokens is the token ids of a prompt that the client has tokenised itself, of the first sequence if it is a batch; nil if
 // there are none. They win over the text.
-func promptTokens(k bodyKind, body []byte, f *fieldSet) []uint32 {
+func promptTokens(k Kind, body []byte, f *fieldSet) []uint32 {
 	var id field
 	switch k {
-	case kindGenerate:
+	case Generate:
 		id = fieldInputIDs
-	case kindCompletions:
+	case Completions:
 		id = fieldPrompt
-	case kindEmbeddings, kindClassify:
+	case Embeddings, Classify:
 		id = fieldInput
 	default:
 		return nil

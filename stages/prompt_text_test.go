@@ -13,80 +13,80 @@ func TestPromptIsWhatTheEngineWillRead(t *testing.T) {
 	const none = ""
 	tests := []struct {
 		name   string
-		kind   bodyKind
+		kind   Kind
 		body   string
 		text   string
 		tokens []uint32
 	}{
 		{
-			"chat: all roles in order, text parts, an assistant's reasoning behind its content", kindChat, `{"messages":[
+			"chat: all roles in order, text parts, an assistant's reasoning behind its content", Chat, `{"messages":[
 			{"role":"system","content":"You are helpful."},{"role":"user","content":"Hi"},
 			{"role":"assistant","reasoning_content":"think","content":"Hello"},
 			{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"b"}]}]}`,
 			"You are helpful. Hi Hello think a b", nil,
 		},
 		{
-			"chat: empty pieces add no space", kindChat, `{"messages":[{"role":"user","content":""},{"role":"user","content":"x"},{"role":"user","content":[]}]}`,
+			"chat: empty pieces add no space", Chat, `{"messages":[{"role":"user","content":""},{"role":"user","content":"x"},{"role":"user","content":[]}]}`,
 			"x", nil,
 		},
-		{"chat: developer, tool and function messages", kindChat, `{"messages":[{"role":"developer","content":"d"},
+		{"chat: developer, tool and function messages", Chat, `{"messages":[{"role":"developer","content":"d"},
 			{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"text\":1}"}}]},{"role":"assistant"},
 			{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"t"}]},{"role":"function","name":"f","content":"g"}]}`, "d t g", nil},
-		{"chat: reasoning of others is not rendered", kindChat, `{"messages":[{"role":"user","content":"a","reasoning_content":"no"}]}`, "a", nil},
-		{"chat: reasoning without content", kindChat, `{"messages":[{"reasoning_content":"r","content":null,"role":"assistant"}]}`, "r", nil},
-		{"chat: a refusal is no text", kindChat, `{"messages":[{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}]}`, none, nil},
-		{"chat: an image alone", kindChat, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"u"}]}]}`, none, nil},
-		{"chat: the last content of a message counts", kindChat, `{"messages":[{"role":"user","content":"a","content":["b"]}]}`, "b", nil},
-		{"chat: escapes are decoded", kindChat, `{"messages":[{"role":"user","content":"a\n\u00e9\ud83d\ude00\ud83d"}]}`, "a\né😀\ufffd", nil},
-		{"chat: messages that are none", kindChat, `{"messages":["a",7,null]}`, none, nil},
-		{"chat: text elsewhere is not the prompt", kindChat, `{"text":"no","prompt":"no","input":"no"}`, none, nil},
+		{"chat: reasoning of others is not rendered", Chat, `{"messages":[{"role":"user","content":"a","reasoning_content":"no"}]}`, "a", nil},
+		{"chat: reasoning without content", Chat, `{"messages":[{"reasoning_content":"r","content":null,"role":"assistant"}]}`, "r", nil},
+		{"chat: a refusal is no text", Chat, `{"messages":[{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}]}`, none, nil},
+		{"chat: an image alone", Chat, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"u"}]}]}`, none, nil},
+		{"chat: the last content of a message counts", Chat, `{"messages":[{"role":"user","content":"a","content":["b"]}]}`, "b", nil},
+		{"chat: escapes are decoded", Chat, `{"messages":[{"role":"user","content":"a\n\u00e9\ud83d\ude00\ud83d"}]}`, "a\né😀\ufffd", nil},
+		{"chat: messages that are none", Chat, `{"messages":["a",7,null]}`, none, nil},
+		{"chat: text elsewhere is not the prompt", Chat, `{"text":"no","prompt":"no","input":"no"}`, none, nil},
 
-		{"completions: a string", kindCompletions, `{"prompt":"a"}`, "a", nil},
-		{"completions: an array of strings", kindCompletions, `{"prompt":["a","","b"]}`, "a b", nil},
-		{"completions: ids are tokens", kindCompletions, `{"prompt":[1,2,3]}`, none, []uint32{1, 2, 3}},
-		{"completions: the first of a batch of ids", kindCompletions, `{"prompt":[ [1 , 2],[3]]}`, none, []uint32{1, 2}},
-		{"completions: an empty array", kindCompletions, `{"prompt":[]}`, none, nil},
-		{"completions: an empty batch", kindCompletions, `{"prompt":[[]]}`, none, nil},
+		{"completions: a string", Completions, `{"prompt":"a"}`, "a", nil},
+		{"completions: an array of strings", Completions, `{"prompt":["a","","b"]}`, "a b", nil},
+		{"completions: ids are tokens", Completions, `{"prompt":[1,2,3]}`, none, []uint32{1, 2, 3}},
+		{"completions: the first of a batch of ids", Completions, `{"prompt":[ [1 , 2],[3]]}`, none, []uint32{1, 2}},
+		{"completions: an empty array", Completions, `{"prompt":[]}`, none, nil},
+		{"completions: an empty batch", Completions, `{"prompt":[[]]}`, none, nil},
 
-		{"generate: text", kindGenerate, `{"text":"hello"}`, "hello", nil},
-		{"generate: a text array", kindGenerate, `{"text":["a","b"]}`, "a b", nil},
-		{"generate: ids beside text", kindGenerate, `{"text":"hello","input_ids":[1,2,3]}`, "hello", []uint32{1, 2, 3}},
-		{"generate: a batch of ids", kindGenerate, `{"input_ids":[[4,5],[6]]}`, none, []uint32{4, 5}},
-		{"generate: no ids", kindGenerate, `{"text":"hello","input_ids":[]}`, "hello", nil},
-		{"generate: a batch whose first sequence is empty", kindGenerate, `{"input_ids":[[],[1]]}`, none, nil},
-		{"generate: the largest id", kindGenerate, `{"input_ids":[0,4294967295]}`, none, []uint32{0, 4294967295}},
-		{"generate: an id that is none", kindGenerate, `{"input_ids":[1,4294967296]}`, none, nil},
-		{"generate: a negative id", kindGenerate, `{"input_ids":[1,-1]}`, none, nil},
-		{"generate: a fraction", kindGenerate, `{"input_ids":[1.5]}`, none, nil},
-		{"generate: an exponent", kindGenerate, `{"input_ids":[1e3]}`, none, nil},
-		{"generate: ids as strings", kindGenerate, `{"input_ids":["1"]}`, none, nil},
-		{"generate: ids of another shape", kindGenerate, `{"input_ids":{"a":1}}`, none, nil},
+		{"generate: text", Generate, `{"text":"hello"}`, "hello", nil},
+		{"generate: a text array", Generate, `{"text":["a","b"]}`, "a b", nil},
+		{"generate: ids beside text", Generate, `{"text":"hello","input_ids":[1,2,3]}`, "hello", []uint32{1, 2, 3}},
+		{"generate: a batch of ids", Generate, `{"input_ids":[[4,5],[6]]}`, none, []uint32{4, 5}},
+		{"generate: no ids", Generate, `{"text":"hello","input_ids":[]}`, "hello", nil},
+		{"generate: a batch whose first sequence is empty", Generate, `{"input_ids":[[],[1]]}`, none, nil},
+		{"generate: the largest id", Generate, `{"input_ids":[0,4294967295]}`, none, []uint32{0, 4294967295}},
+		{"generate: an id that is none", Generate, `{"input_ids":[1,4294967296]}`, none, nil},
+		{"generate: a negative id", Generate, `{"input_ids":[1,-1]}`, none, nil},
+		{"generate: a fraction", Generate, `{"input_ids":[1.5]}`, none, nil},
+		{"generate: an exponent", Generate, `{"input_ids":[1e3]}`, none, nil},
+		{"generate: ids as strings", Generate, `{"input_ids":["1"]}`, none, nil},
+		{"generate: ids of another shape", Generate, `{"input_ids":{"a":1}}`, none, nil},
 
-		{"embeddings: a string", kindEmbeddings, `{"input":"a"}`, "a", nil},
-		{"embeddings: the strings of an array", kindEmbeddings, `{"input":["a",7,"b"]}`, "a b", nil},
-		{"embeddings: ids", kindEmbeddings, `{"input":[[7,8]]}`, none, []uint32{7, 8}},
-		{"classify: a string", kindClassify, `{"input":"a"}`, "a", nil},
-		{"embeddings: nothing", kindEmbeddings, `{}`, none, nil},
+		{"embeddings: a string", Embeddings, `{"input":"a"}`, "a", nil},
+		{"embeddings: the strings of an array", Embeddings, `{"input":["a",7,"b"]}`, "a b", nil},
+		{"embeddings: ids", Embeddings, `{"input":[[7,8]]}`, none, []uint32{7, 8}},
+		{"classify: a string", Classify, `{"input":"a"}`, "a", nil},
+		{"embeddings: nothing", Embeddings, `{}`, none, nil},
 
 		{
-			"messages: the system text, then the messages", kindMessages, `{"messages":[{"role":"user","content":"U"}],"system":[{"type":"text","text":"S"}]}`,
+			"messages: the system text, then the messages", Messages, `{"messages":[{"role":"user","content":"U"}],"system":[{"type":"text","text":"S"}]}`,
 			"S U", nil,
 		},
-		{"messages: a system string and blocks", kindMessages, `{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"a"},
+		{"messages: a system string and blocks", Messages, `{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"a"},
 			{"type":"image","source":{"type":"base64","data":"x"}},{"type":"text","text":"b"}]}]}`, "S a b", nil},
-		{"count_tokens reads like messages", kindCountTokens, `{"system":"S","messages":[{"role":"user","content":"U"}]}`, "S U", nil},
+		{"count_tokens reads like messages", CountTokens, `{"system":"S","messages":[{"role":"user","content":"U"}]}`, "S U", nil},
 
-		{"responses: a string", kindResponses, `{"input":"a"}`, "a", nil},
-		{"responses: instructions come first", kindResponses, `{"input":"a","instructions":"i"}`, "i a", nil},
-		{"responses: messages and reasoning, nothing else", kindResponses, `{"input":[{"role":"user","content":"a"},
+		{"responses: a string", Responses, `{"input":"a"}`, "a", nil},
+		{"responses: instructions come first", Responses, `{"input":"a","instructions":"i"}`, "i a", nil},
+		{"responses: messages and reasoning, nothing else", Responses, `{"input":[{"role":"user","content":"a"},
 			{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]},
 			{"type":"reasoning","content":[{"type":"reasoning_text","text":"r"}],"summary":[{"type":"summary_text","text":"s"}]},
 			{"type":"function_call","name":"f","arguments":"{}"},{"content":"no","type":"function_call_output","output":"no"},
 			{"type":"item_reference","id":"x"},
 			{"role":"user","content":[{"type":"input_text","text":"c"},{"type":"input_image","image_url":"u"}]}]}`, "a b r c", nil},
 
-		{"rerank: the query alone", kindRerank, `{"query":"q","documents":["a","b"]}`, "q", nil},
-		{"v1/rerank: the query alone", kindV1Rerank, `{"query":"q","documents":["a","b"]}`, "q", nil},
+		{"rerank: the query alone", Rerank, `{"query":"q","documents":["a","b"]}`, "q", nil},
+		{"v1/rerank: the query alone", V1Rerank, `{"query":"q","documents":["a","b"]}`, "q", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPromptTextGrowsWithTheConversation(t *testing.T) {
 	before := ""
 	for n := 1; n <= len(turns); n++ {
 		body := fmt.Sprintf(`{"messages":[%s],"seed":%d}`, strings.Join(turns[:n], ","), n)
-		text := promptText(kindChat, []byte(body), scanned(t, body))
+		text := promptText(Chat, []byte(body), scanned(t, body))
 		require.True(t, strings.HasPrefix(text, before) && len(text) > len(before), "%q after %q", text, before)
 		before = text
 	}

@@ -19,7 +19,7 @@ type rerankRequest struct {
 	Model           string // the canonical id
 }
 
-// rerankRequestOf reads a body that [bodyKind.validate] has passed. The body need not live any longer.
+// rerankRequestOf reads a body that [Kind.validate] has passed. The body need not live any longer.
 func rerankRequestOf(body []byte, f *fieldSet, model string) rerankRequest {
 	r := rerankRequest{ReturnDocuments: true, RID: "null", Model: model}
 	r.TopK, _ = fieldInt(body, f, fieldTopK)
@@ -33,13 +33,16 @@ func rerankRequestOf(body []byte, f *fieldSet, model string) rerankRequest {
 }
 
 // answer makes the gateway's answer of the worker's, a JSON array of results, whose order and bytes it keeps:
-// {"results":[...],"model":...,"usage":null,"object":"rerank","id":...,"created":...}. What is not such an array is 500
-// rerank_response_build_failed.
+// {"results":[...],"model":...,"usage":null,"object":"rerank","id":...,"created":...}. An object with results is relayed as it
+// is; anything else is 500 rerank_response_build_failed.
 func (r rerankRequest) answer(worker []byte, now time.Time) ([]byte, *pipeline.Error) {
 	start := skipSpace(worker, 0)
 	end := skipFast(worker, start)
-	if end < 0 || skipSpace(worker, end) != len(worker) || worker[start] != '[' {
+	if end < 0 || skipSpace(worker, end) != len(worker) {
 		return nil, errRerankAnswer()
+	}
+	if worker[start] != '[' {
+		return wholeRerankAnswer(worker, start)
 	}
 	answer := append(make([]byte, 0, len(worker)+len(r.Model)+len(r.RID)+128), `{"results":[`...)
 	count, ok := 0, true
@@ -63,6 +66,14 @@ func (r rerankRequest) answer(worker []byte, now time.Time) ([]byte, *pipeline.E
 	answer = append(answer, `,"created":`...)
 	answer = strconv.AppendInt(answer, now.Unix(), 10)
 	return append(answer, '}'), nil
+}
+
+// wholeRerankAnswer is for engines that answer with the finished object instead of the list: it goes to the client as it is.
+func wholeRerankAnswer(worker []byte, start int) ([]byte, *pipeline.Error) {
+	if worker[start] != '{' || len(memberOf(worker[start:], "results")) == 0 {
+		return nil, errRerankAnswer()
+	}
+	return worker, nil
 }
 
 func isRerankResult(result []byte) bool {

@@ -11,9 +11,9 @@ import (
 // another answer, another dialect of event streams.
 func Forwarding(s forward.Settings, kind Kind) forward.Settings {
 	switch kind {
-	case kindRerank, kindV1Rerank:
+	case Rerank, V1Rerank:
 		s.Path, s.Reshape = rerankPath, rerankAnswer
-	case kindMessages, kindCountTokens:
+	case Messages, CountTokens:
 		s.Dialect = forward.AnthropicStream
 	}
 	return s

@@ -52,7 +52,7 @@ func TestRerankAnswerOfAWorkerThatDoesNotRerank(t *testing.T) {
 	for name, worker := range map[string]string{
 		"nothing":                 ``,
 		"white space":             ` `,
-		"an object":               `{"results":[]}`,
+		"an object of no results": `{"answer":[]}`,
 		"an array that is cut":    `[{"score":1,"index":0}`,
 		"an array with a tail":    `[] x`,
 		"results that are none":   `[1]`,
@@ -69,6 +69,14 @@ func TestRerankAnswerOfAWorkerThatDoesNotRerank(t *testing.T) {
 		require.Equal(t, 500, err.Status, name)
 		require.Equal(t, "rerank_response_build_failed", err.Code, name)
 	}
+}
+
+// Some engines answer /v1/rerank with the finished object.
+func TestRerankAnswerThatIsFinishedIsRelayed(t *testing.T) {
+	worker := `{"id":"r1","results":[{"index":1,"relevance_score":0.5}]}`
+	answer, err := rerankRequest{TopK: 1, Model: "m", RID: "null"}.answer([]byte(worker), time.Now())
+	require.Nil(t, err)
+	require.Equal(t, worker, string(answer))
 }
 
 func FuzzRerankAnswer(f *testing.F) {

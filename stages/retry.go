@@ -77,6 +77,7 @@ func (r *retry) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 			r.metrics.Workers.RetriesExhausted(targetType(x), r.endpoint).Inc()
 			return err
 		}
+		r.metrics.Workers.Retries(targetType(x), r.endpoint).Inc()
 		if !e.Prompt && !r.wait(x, e) {
 			return pipeline.ErrClientGone
 		}
@@ -136,7 +137,6 @@ func (r *retry) wait(x *pipeline.Exchange, e *pipeline.Error) (stayed bool) {
 	if asked := retryAfter(e); asked > delay && !othersLeft(x) {
 		delay = min(asked, r.MaxBackoff) // the same worker is next, and has said when
 	}
-	r.metrics.Workers.Retries(targetType(x), r.endpoint).Inc()
 	r.metrics.Workers.Backoff(x.Number).Observe(delay.Seconds())
 
 	gone := &goneSignal{c: make(chan struct{})}

@@ -17,7 +17,7 @@ func validRoutingKey(v string) bool {
 
 // ridOf is the routing key that the body's rid stands for: the rid without the suffixes that number turns and retries. ok is false
 // if the route has no rid, the body has none, or it is not fit for a key. Where the rid may be a list, the first id counts.
-func ridOf(k bodyKind, body []byte, f *fieldSet) (key string, ok bool) {
+func ridOf(k Kind, body []byte, f *fieldSet) (key string, ok bool) {
 	if !f.has(fieldRID) || !k.hasRID() {
 		return "", false
 	}

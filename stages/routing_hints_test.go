@@ -65,7 +65,7 @@ func TestTurnsOfAConversationShareAKey(t *testing.T) {
 		k128 + "_t1_r1": k128, strings.Repeat("k", 200) + "_t1": "", strings.Repeat("k", 129): "", "": "",
 	} {
 		body := fmt.Sprintf(`{"rid":%q}`, rid)
-		key, ok := ridOf(kindChat, []byte(body), scanned(t, body))
+		key, ok := ridOf(Chat, []byte(body), scanned(t, body))
 		require.Equal(t, want != "", ok, rid)
 		if ok {
 			require.Equal(t, want, key, rid)
@@ -77,24 +77,24 @@ func TestTurnsOfAConversationShareAKey(t *testing.T) {
 func TestRIDIsReadWhereRoutesHaveOne(t *testing.T) {
 	tests := []struct {
 		name, body string
-		kinds      []bodyKind
+		kinds      []Kind
 		want       string
 	}{
 		{
 			"a string, on every route that has it", `{"rid":"a_t1"}`,
-			[]bodyKind{kindChat, kindCompletions, kindMessages, kindGenerate, kindEmbeddings, kindClassify, kindRerank, kindV1Rerank},
+			[]Kind{Chat, Completions, Messages, Generate, Embeddings, Classify, Rerank, V1Rerank},
 			"a",
 		},
-		{"not in the Responses API", `{"rid":"a"}`, []bodyKind{kindResponses, kindCountTokens}, ""},
-		{"the first of a list, on rerank", `{"rid":[ "a_r2" ,"b"]}`, []bodyKind{kindRerank, kindV1Rerank}, "a"},
-		{"no list elsewhere", `{"rid":["a"]}`, []bodyKind{kindChat, kindGenerate}, ""},
-		{"an empty list", `{"rid":[]}`, []bodyKind{kindRerank}, ""},
-		{"a list of something else", `{"rid":[7]}`, []bodyKind{kindRerank}, ""},
-		{"a number", `{"rid":7}`, []bodyKind{kindChat}, ""},
-		{"null", `{"rid":null}`, []bodyKind{kindChat, kindRerank}, ""},
-		{"none", `{}`, []bodyKind{kindChat, kindRerank}, ""},
-		{"invalid UTF-8", "{\"rid\":\"a\xff\"}", []bodyKind{kindChat}, ""},
-		{"an escape", `{"rid":"\u0061_t1"}`, []bodyKind{kindChat}, "a"},
+		{"not in the Responses API", `{"rid":"a"}`, []Kind{Responses, CountTokens}, ""},
+		{"the first of a list, on rerank", `{"rid":[ "a_r2" ,"b"]}`, []Kind{Rerank, V1Rerank}, "a"},
+		{"no list elsewhere", `{"rid":["a"]}`, []Kind{Chat, Generate}, ""},
+		{"an empty list", `{"rid":[]}`, []Kind{Rerank}, ""},
+		{"a list of something else", `{"rid":[7]}`, []Kind{Rerank}, ""},
+		{"a number", `{"rid":7}`, []Kind{Chat}, ""},
+		{"null", `{"rid":null}`, []Kind{Chat, Rerank}, ""},
+		{"none", `{}`, []Kind{Chat, Rerank}, ""},
+		{"invalid UTF-8", "{\"rid\":\"a\xff\"}", []Kind{Chat}, ""},
+		{"an escape", `{"rid":"\u0061_t1"}`, []Kind{Chat}, "a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

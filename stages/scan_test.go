@@ -180,7 +180,7 @@ func TestScanAllocatesNothing(t *testing.T) {
 	}
 	body, f := chatBody(32<<10, prose), new(fieldSet)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if scanObject(body, f) != nil || kindChat.validate(body, f) != nil {
+		if scanObject(body, f) != nil || Chat.validate(body, f) != nil {
 			t.Error("a good body is refused")
 		}
 		if fieldEquals(body, f, fieldModel, "another") || !fieldBool(body, f, fieldStream) {

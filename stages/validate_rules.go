@@ -37,7 +37,7 @@ var unbounded = math.Inf(1)
 
 // kindRules are the rules of http-dataplane.md, section 3.3. What is missing here is the engine's business.
 var kindRules = [kindCount]ruleSet{
-	kindChat: {
+	Chat: {
 		required: []field{fieldModel, fieldMessages},
 		fields: append([]rule{
 			{fieldModel, isString, 0, 0},
@@ -59,7 +59,7 @@ var kindRules = [kindCount]ruleSet{
 			{ifAny(fieldToolChoice), chatToolChoice},
 		},
 	},
-	kindCompletions: {
+	Completions: {
 		required: []field{fieldModel, fieldPrompt},
 		fields: append([]rule{
 			{fieldModel, isString, 0, 0},
@@ -74,7 +74,7 @@ var kindRules = [kindCount]ruleSet{
 			{ifAny(fieldMinTokens), minTokensFit},
 		},
 	},
-	kindMessages: {
+	Messages: {
 		required: []field{fieldModel, fieldMessages, fieldMaxTokens},
 		fields: []rule{
 			{fieldModel, nonBlankString, 0, 0},
@@ -88,7 +88,7 @@ var kindRules = [kindCount]ruleSet{
 			{ifAny(fieldTools), toolsetsHaveServers},
 		},
 	},
-	kindResponses: {
+	Responses: {
 		required: []field{fieldModel, fieldInput},
 		fields: []rule{
 			{fieldModel, isString, 0, 0},
@@ -103,7 +103,7 @@ var kindRules = [kindCount]ruleSet{
 			{fieldTopLogprobs, integer, 0, 20},
 		},
 	},
-	kindRerank: {
+	Rerank: {
 		required: []field{fieldModel, fieldQuery, fieldDocuments},
 		fields: append([]rule{
 			{fieldModel, isString, 0, 0},
@@ -111,7 +111,7 @@ var kindRules = [kindCount]ruleSet{
 			{fieldDocuments, arrayOfStrings, 0, 0},
 		}, rerankRules...),
 	},
-	kindV1Rerank: {
+	V1Rerank: {
 		required: []field{fieldQuery, fieldDocuments},
 		fields:   rerankRules,
 	},

@@ -8,17 +8,17 @@ import (
 )
 
 // members is the least that a body of a kind must have; a row's members come behind them, and win.
-var members = map[bodyKind]string{
-	kindChat:        `"model":"m","messages":[{"role":"user","content":"hi"}]`,
-	kindCompletions: `"model":"m","prompt":"hi"`,
-	kindMessages:    `"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":8`,
-	kindResponses:   `"model":"m","input":"hi"`,
-	kindRerank:      `"model":"m","query":"q","documents":["a"]`,
-	kindV1Rerank:    `"query":"q","documents":["a"]`,
-	kindGenerate:    `"text":"hi"`,
-	kindEmbeddings:  `"input":"hi"`,
-	kindClassify:    `"input":"hi"`,
-	kindCountTokens: `"messages":[]`,
+var members = map[Kind]string{
+	Chat:        `"model":"m","messages":[{"role":"user","content":"hi"}]`,
+	Completions: `"model":"m","prompt":"hi"`,
+	Messages:    `"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":8`,
+	Responses:   `"model":"m","input":"hi"`,
+	Rerank:      `"model":"m","query":"q","documents":["a"]`,
+	V1Rerank:    `"query":"q","documents":["a"]`,
+	Generate:    `"text":"hi"`,
+	Embeddings:  `"input":"hi"`,
+	Classify:    `"input":"hi"`,
+	CountTokens: `"messages":[]`,
 }
 
 type violation struct {
@@ -28,7 +28,7 @@ type violation struct {
 	param   string
 }
 
-func checkViolations(t *testing.T, k bodyKind, tests []violation) {
+func checkViolations(t *testing.T, k Kind, tests []violation) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body := []byte(`{` + members[k] + `,` + tt.members + `}`)
@@ -105,9 +105,9 @@ var samplingViolations = []violation{
 
 // http-dataplane.md, section 3.3; capture.md, section 2.2; cases.md C23; DECISIONS.md 53
 func TestChatRules(t *testing.T) {
-	checkViolations(t, kindChat, samplingViolations)
+	checkViolations(t, Chat, samplingViolations)
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}],`
-	checkViolations(t, kindChat, []violation{
+	checkViolations(t, Chat, []violation{
 		{"no messages", `"messages":null`, "missing_required_parameter", "messages"},
 		{"messages as a text", `"messages":"x"`, "invalid_type", "messages"},
 		{"messages as an object", `"messages":{}`, "invalid_type", "messages"},
@@ -135,6 +135,7 @@ func TestChatRules(t *testing.T) {
 		{"a regex and a grammar", `"regex":"a+","ebnf":"g"`, "multiple_structured_constraints", "regex"},
 		{"a regex and a schema", `"regex":"a+","json_schema":"{}"`, "multiple_structured_constraints", "regex"},
 		{"a regex and nothing", `"regex":"a+","ebnf":null`, "", ""},
+		{"a schema with a JSON format", `"json_schema":"{}","response_format":{"type":"json_object"}`, "", ""},
 		{"a schema with a name", `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{}}}`, "", ""},
 		{"a schema with an empty name", `"response_format":{"type":"json_schema","json_schema":{"name":"","schema":{}}}`, "json_schema_name_empty", "response_format"},
 		{"a response format of another shape", `"response_format":"text"`, "", ""},
@@ -150,6 +151,7 @@ func TestChatRules(t *testing.T) {
 		{"a function without tools", `"tool_choice":{"type":"function","function":{"name":"g"}}`, "tool_choice_requires_tools", "tool_choice"},
 		{"allowed tools", tools + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`, "", ""},
 		{"allowed tools of a wrong mode", tools + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"any"}}`, "tool_choice_invalid_mode", "tool_choice"},
+		{"allowed tools without a mode", tools + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":null}}`, "", ""},
 		{"allowed tools of a wrong mode, flat", tools + `"tool_choice":{"type":"allowed_tools","mode":"any"}`, "tool_choice_invalid_mode", "tool_choice"},
 		{"reasoning_effort as a text", `"reasoning_effort":"high"`, "", ""},
 		{"reasoning_effort as a number", `"reasoning_effort":5`, "", ""},
@@ -160,8 +162,8 @@ func TestChatRules(t *testing.T) {
 
 // http-dataplane.md, section 3.3; capture.md, section 2.2; cases.md C24
 func TestCompletionsRules(t *testing.T) {
-	checkViolations(t, kindCompletions, samplingViolations)
-	checkViolations(t, kindCompletions, []violation{
+	checkViolations(t, Completions, samplingViolations)
+	checkViolations(t, Completions, []violation{
 		{"no prompt", `"prompt":null`, "missing_required_parameter", "prompt"},
 		{"a prompt that is neither text nor array", `"prompt":7`, "invalid_type", "prompt"},
 		{"an empty prompt array", `"prompt":[]`, "prompt_empty", "prompt"},
@@ -183,7 +185,7 @@ func TestCompletionsRules(t *testing.T) {
 // http-dataplane.md, section 3.3; capture.md, section 2.2
 func TestMessagesRules(t *testing.T) {
 	const tools = `"tools":[{"name":"f"}],`
-	checkViolations(t, kindMessages, []violation{
+	checkViolations(t, Messages, []violation{
 		{"no model", `"model":null`, "missing_required_parameter", "model"},
 		{"an empty model", `"model":""`, "invalid_value", "model"},
 		{"no messages", `"messages":null`, "missing_required_parameter", "messages"},
@@ -206,7 +208,7 @@ func TestMessagesRules(t *testing.T) {
 
 // http-dataplane.md, section 3.3; capture.md, section 2.2
 func TestResponsesRules(t *testing.T) {
-	checkViolations(t, kindResponses, []violation{
+	checkViolations(t, Responses, []violation{
 		{"no model", `"model":null`, "missing_required_parameter", "model"},
 		{"no input", `"input":null`, "missing_required_parameter", "input"},
 		{"an input that is neither text nor array", `"input":7`, "invalid_type", "input"},
@@ -237,18 +239,18 @@ func TestRerankRules(t *testing.T) {
 		{"return_documents as a text", `"return_documents":"no"`, "invalid_type", "return_documents"},
 		{"a list of rids", `"rid":["a"]`, "", ""},
 	}
-	checkViolations(t, kindRerank, append(common,
+	checkViolations(t, Rerank, append(common,
 		violation{"no model", `"model":null`, "missing_required_parameter", "model"},
 		violation{"a query that is not a text", `"query":7`, "invalid_type", "query"},
 		violation{"documents that are not texts", `"documents":["a",{"text":"b"}]`, "invalid_type", "documents"},
 		violation{"documents as a text", `"documents":"a"`, "invalid_type", "documents"}))
-	checkViolations(t, kindV1Rerank, append(common,
+	checkViolations(t, V1Rerank, append(common,
 		violation{"documents of the engine's own shape", `"documents":[{"text":"b"}]`, "", ""}))
 }
 
 // http-dataplane.md, section 3.3: the engine takes what it takes.
 func TestOtherRoutesHaveNoRules(t *testing.T) {
-	for _, k := range []bodyKind{kindGenerate, kindEmbeddings, kindClassify, kindCountTokens} {
+	for _, k := range []Kind{Generate, Embeddings, Classify, CountTokens} {
 		for _, body := range []string{`{}`, `{"model":7,"input":null,"text":[],"temperature":"hot","stream":1,"max_tokens":-1}`} {
 			require.Nil(t, k.validate([]byte(body), scanned(t, body)), "%d %s", k, body)
 		}

@@ -314,6 +314,17 @@ func TestAddEndsWithItsContext(t *testing.T) {
 	require.Empty(t, log.String(), "a gateway that stops does not complain of its workers")
 }
 
+func TestCloseEndsAnAddInProgress(t *testing.T) {
+	engine := startEngine(t, map[string]page{"/health": {503, ""}})
+	e := NewEnroller(NewRegistry(), DefaultSettings(), DefaultStartup(), nil)
+	done := make(chan error)
+	go func() { _, err := e.Add(context.Background(), NewSpec(engine.URL)); done <- err }()
+	eventually(t, "probed", func() bool { return len(engine.requests()) > 0 })
+	go e.Close()
+	require.ErrorIs(t, <-done, context.Canceled)
+	e.Close()
+}
+
 // workers.md sections 17 and 18, capture.md section 3; time is the test's own
 func TestRemovalDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -228,6 +228,32 @@ func TestLateResultsAreThrownAway(t *testing.T) {
 	}
 }
 
+// workers.md section 7: a replaced worker is probed at once, whoever else is due before its old time
+func TestReplacementIsProbedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRegistry()
+		h := NewHealthLoop(r, nil)
+		begun := time.Now()
+		var mu sync.Mutex
+		var probes []time.Duration
+		h.clients.http1.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			if mu.Lock(); req.URL.Host == "slow" {
+				probes = append(probes, time.Since(begun))
+			}
+			mu.Unlock()
+			return status(200, ""), nil
+		})
+		add(t, r, probed("http://quick", 10))
+		w := add(t, r, probed("http://slow", 60))
+		stop := probing(t, h)
+		time.Sleep(5 * time.Second)
+		h.WorkerReplaced(w, revised(w, nil))
+		time.Sleep(61 * time.Second)
+		stop()
+		require.Equal(t, secs(0, 5, 65), probes)
+	})
+}
+
 // revised is the next revision of a worker, as a replacement will make it.
 func revised(w *Worker, change func(*HealthSettings)) *Worker {
 	next := &Worker{

@@ -34,6 +34,21 @@ type Listener interface {
 	WorkerStatus(w *Worker, from, to Status)
 }
 
+// Deaf is a [Listener] that hears nothing, to be embedded in one that cares for some changes alone.
+type Deaf struct{}
+
+// WorkerAdded does nothing.
+func (Deaf) WorkerAdded(*Worker) {}
+
+// WorkerReplaced does nothing.
+func (Deaf) WorkerReplaced(_, _ *Worker) {}
+
+// WorkerRemoved does nothing.
+func (Deaf) WorkerRemoved(*Worker) {}
+
+// WorkerStatus does nothing.
+func (Deaf) WorkerStatus(*Worker, Status, Status) {}
+
 // published is what requests read. The map and the pools it points to are replaced, never changed.
 type published struct {
 	pools   map[slot]*pool

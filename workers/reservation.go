@@ -100,10 +100,7 @@ func (e *Enroller) Describe(id ID) (v View, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := e.byID[id]; n != nil {
-		// A registration that is about to end may have its worker in the registry already: then that is the truth.
-		if w := e.registry.ByID(id); w == nil || !w.Ready() {
-			return n.view(e.settings), true
-		}
+		return n.view(e.settings), true
 	}
 	w := e.registry.ByID(id)
 	if w == nil {
@@ -114,7 +111,7 @@ func (e *Enroller) Describe(id ID) (v View, ok bool) {
 		v.JobStatus = new(*job)
 	} else {
 		e.forgetFailures()
-		if n := e.adding[w.endpoint.Address]; n != nil && n.id != id {
+		if n := e.adding[w.endpoint.Address]; n != nil {
 			v.JobStatus = new(n.job)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,33 +33,48 @@ type measured struct {
 	failure error // the first one
 }
 
+// phase of a load or of streams. It is set by whoever reads the peer's CPU time: were each client to go by the clock instead, the
+// two would not be about the same time on a machine that is too busy to wake everybody when it should.
+type phase struct{ measuring, over atomic.Bool }
+
+// measure calls before and after around the measured part, and returns how long that was.
+func (p *phase) measure(ctx context.Context, d time.Duration, before, after func()) time.Duration {
+	before()
+	start := time.Now()
+	p.measuring.Store(true)
+	sleepUntil(ctx, start.Add(d))
+	p.measuring.Store(false)
+	elapsed := time.Since(start)
+	after()
+	return elapsed
+}
+
 // run runs the load; before and after are called at the two ends of the measured part.
 func (l load) run(ctx context.Context, before, after func()) (measured, error) {
-	now := time.Now()
-	from := now.Add(l.warmup)
-	to := from.Add(l.duration)
+	var p phase
+	deadline := time.Now().Add(l.warmup + l.duration + grace)
 	parts := make([]measured, l.connections)
 	var wg sync.WaitGroup
 	for i := range parts {
-		wg.Go(func() { parts[i] = l.client(ctx, i, from, to) })
+		wg.Go(func() { parts[i] = l.client(ctx, i, deadline, &p) })
 	}
-	if sleepUntil(ctx, from) {
-		before()
-		sleepUntil(ctx, to)
-		after()
+	var elapsed time.Duration
+	if sleepUntil(ctx, time.Now().Add(l.warmup)) {
+		elapsed = p.measure(ctx, l.duration, before, after)
 	}
+	p.over.Store(true)
 	wg.Wait()
 	m := merge(parts)
-	m.elapsed = l.duration
+	m.elapsed = elapsed
 	return m, ctx.Err()
 }
 
 // client is one connection's loop. A connection that breaks is made anew.
-func (l load) client(ctx context.Context, id int, from, to time.Time) measured {
+func (l load) client(ctx context.Context, id int, deadline time.Time, p *phase) measured {
 	request := []byte(chatRequest(l.addr, id, l.bytes, ""))
 	m := measured{took: make([]time.Duration, 0, 1<<12)}
-	for ctx.Err() == nil && time.Now().Before(to) {
-		if err := l.connection(ctx, request, from, to, &m); err != nil && ctx.Err() == nil {
+	for ctx.Err() == nil && !p.over.Load() {
+		if err := l.connection(ctx, request, deadline, p, &m); err != nil && ctx.Err() == nil {
 			m.fail(err)
 			sleepUntil(ctx, time.Now().Add(10*time.Millisecond)) // a peer that is down must not be hammered
 		}
@@ -66,8 +82,8 @@ func (l load) client(ctx context.Context, id int, from, to time.Time) measured {
 	return m
 }
 
-func (l load) connection(ctx context.Context, request []byte, from, to time.Time, m *measured) error {
-	conn, err := dial(ctx, l.addr, to.Add(grace))
+func (l load) connection(ctx context.Context, request []byte, deadline time.Time, p *phase, m *measured) error {
+	conn, err := dial(ctx, l.addr, deadline)
 	if err != nil {
 		return err
 	}
@@ -75,7 +91,7 @@ func (l load) connection(ctx context.Context, request []byte, from, to time.Time
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	answers := newResponseReader(conn)
 	start := time.Now()
-	for start.Before(to) {
+	for !p.over.Load() {
 		if _, err := conn.Write(request); err != nil {
 			return err
 		}
@@ -86,7 +102,7 @@ func (l load) connection(ctx context.Context, request []byte, from, to time.Time
 		end := time.Now()
 		if res.status != http.StatusOK || res.bytes != int64(l.answer) {
 			m.fail(fmt.Errorf("status %d with %d bytes, expected 200 with %d", res.status, res.bytes, l.answer))
-		} else if !start.Before(from) && !end.After(to) {
+		} else if p.measuring.Load() {
 			m.count++
 			m.took = append(m.took, end.Sub(start))
 		}

@@ -65,13 +65,10 @@ func processTree(proc string, root int) ([]stat, error) {
 	children := map[int][]stat{}
 	var tree []stat
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			continue // it has ended since
-		}
+		text, _ := os.ReadFile(f)
 		s, err := parseStat(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f, err)
+			continue // it has ended since
 		}
 		if s.pid == root {
 			tree = append(tree, s)

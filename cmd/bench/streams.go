@@ -25,8 +25,8 @@ type streams struct {
 	count            int
 	warmup, duration time.Duration
 
-	begun     atomic.Int32 // streams that have had an event
-	measuring atomic.Bool
+	phase phase
+	begun atomic.Int32 // streams that have had an event
 }
 
 // run opens the streams and measures when all have been opened and have run for the warm-up. Then it reads them to their
@@ -35,7 +35,7 @@ func (s *streams) run(ctx context.Context, before, after func()) (measured, erro
 	// A stream that began at once is still to run in the last moment of the measured part.
 	events := int((opening+s.warmup+s.duration).Seconds()*eventsPerSecond) + 2
 	from := time.Now().Add(2*opening + s.warmup)
-	deadline := from.Add(6*(opening+s.duration) + grace) // a machine that cannot keep the pace may fall far behind
+	deadline := from.Add(20*(opening+s.duration) + grace) // a machine that cannot keep the pace may fall far behind
 	parts := make([]measured, s.count)
 	var wg sync.WaitGroup
 	for i := range parts {
@@ -44,7 +44,7 @@ func (s *streams) run(ctx context.Context, before, after func()) (measured, erro
 	elapsed, begun := time.Duration(0), s.count
 	if sleepUntil(ctx, from) {
 		begun = int(s.begun.Load())
-		elapsed = s.measure(ctx, before, after)
+		elapsed = s.phase.measure(ctx, s.duration, before, after)
 	}
 	wg.Wait()
 	m := merge(parts)
@@ -53,17 +53,6 @@ func (s *streams) run(ctx context.Context, before, after func()) (measured, erro
 		m.fail(fmt.Errorf("only %d of %d streams had begun after %s", begun, s.count, 2*opening+s.warmup))
 	}
 	return m, ctx.Err()
-}
-
-func (s *streams) measure(ctx context.Context, before, after func()) time.Duration {
-	before()
-	start := time.Now()
-	s.measuring.Store(true)
-	sleepUntil(ctx, start.Add(s.duration))
-	s.measuring.Store(false)
-	elapsed := time.Since(start)
-	after()
-	return elapsed
 }
 
 // client is one stream.
@@ -76,7 +65,7 @@ func (s *streams) client(ctx context.Context, id, events int, deadline time.Time
 				begun = true
 				s.begun.Add(1)
 			}
-			if s.measuring.Load() {
+			if s.phase.measuring.Load() {
 				m.count++
 				m.took = append(m.took, delay)
 			}

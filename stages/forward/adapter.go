@@ -78,7 +78,13 @@ func (a *adapter) attempt(c *call, again bool) *failure {
 	if t, ok := a.rt.(*http.Transport); !ok || !t.DisableCompression {
 		req.Header.Set("Accept-Encoding", "identity") // else a transport asks for gzip and unpacks the answer
 	}
+	if upload := c.Upload; upload != nil { // a standard transport that gives up waits for whoever reads the body
+		context.AfterFunc(ctx, func() { f.gate.halt(upload) })
+	}
 	resp, err := a.rt.RoundTrip(req)
+	f.waits.Lock()
+	f.returned = true
+	f.waits.Unlock()
 	if err != nil {
 		return f.abandon(ctx, c, err)
 	}
@@ -122,6 +128,7 @@ func (f *foreign) request(ctx context.Context, c *call) (*http.Request, error) {
 func (f *foreign) giveBody(req *http.Request, c *call) {
 	switch {
 	case c.Upload != nil:
+		f.gate.over = make(chan struct{})
 		req.Body, req.ContentLength = &gated{gate: &f.gate, from: c.Upload}, -1
 		if c.UploadLength > 0 {
 			req.ContentLength = c.UploadLength
@@ -136,14 +143,18 @@ func (f *foreign) giveBody(req *http.Request, c *call) {
 	}
 }
 
-// trace watches for informational heads, and for the first byte of an answer.
+// trace watches for informational heads, and for the first byte of an answer. A transport may tell of a head when it has given
+// up waiting for it already; by then the call is over.
 func (f *foreign) trace(ctx context.Context, c *call) context.Context {
+	interim := c.Interim
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(info httptrace.GotConnInfo) { f.reused.Store(info.Reused) },
 		GotFirstResponseByte: func() { f.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-			if c.Interim != nil && status != http.StatusContinue {
-				c.Interim(status, fieldsOf(nil, http.Header(header)))
+			f.waits.Lock()
+			defer f.waits.Unlock()
+			if interim != nil && status != http.StatusContinue && !f.returned {
+				interim(status, fieldsOf(nil, http.Header(header)))
 			}
 			return nil
 		},

@@ -147,6 +147,9 @@ func (a *answer) broken(err error) error {
 
 // uploadFailed is what was wrong with the upload, if that is why the connection is closed.
 func (a *answer) uploadFailed() error {
+	if a.foreign != nil {
+		return a.foreign.gate.failed()
+	}
 	w := a.call.writer
 	if w == nil {
 		return nil

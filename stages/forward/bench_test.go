@@ -38,7 +38,8 @@ func echoServer(tb testing.TB, request int) *rawServer {
 }
 
 var benchFields = []pipeline.Field{
-	{Name: "Content-Type", Value: "application/json"}, {Name: "Authorization", Value: "Bearer sk-0123456789"},
+	{Name: "Content-Type", Value: "application/json"},
+	{Name: "Authorization", Value: "Bearer sk-0123456789"},
 	{Name: "X-Request-Id", Value: "chatcmpl-0123456789"},
 }
 

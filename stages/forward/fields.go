@@ -7,29 +7,48 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// requestFields are the header fields that a worker gets: those of the client that are on the list, with all their values, one
+// fieldList gathers the header fields of a request to a worker.
+type fieldList struct {
+	fields     []pipeline.Field
+	streamed   bool // the body is
+	authorized bool
+	take       func(name, value string) bool // what the client yields its fields to; made once
+}
+
+// gather makes the fields that a worker gets: those of the client that are on the list, with all their values, one
 // Authorization, the client's or else the worker's own, and the type of the body.
-func requestFields(fields []pipeline.Field, x *pipeline.Exchange, w *workers.Worker) []pipeline.Field {
-	authorized := false
-	x.Client.Headers(func(name, value string) bool {
-		switch {
-		case name == "Authorization":
-			if !authorized {
-				fields = append(fields, pipeline.Field{Name: name, Value: value})
-			}
-			authorized = true
-		case forwarded(name), x.Body.Streamed && name == "Content-Encoding":
-			fields = append(fields, pipeline.Field{Name: name, Value: value})
-		}
-		return true
-	})
-	if bearer := w.Bearer(); !authorized && bearer != "" {
-		fields = append(fields, pipeline.Field{Name: "Authorization", Value: bearer})
+func (l *fieldList) gather(x *pipeline.Exchange, w *workers.Worker) {
+	l.streamed = x.Body.Streamed
+	x.Client.Headers(l.take)
+	if bearer := w.Bearer(); !l.authorized && bearer != "" {
+		l.add("Authorization", bearer)
 	}
 	if x.Body.Streamed || len(x.Body.Bytes) > 0 {
-		fields = append(fields, pipeline.Field{Name: "Content-Type", Value: "application/json"})
+		l.add("Content-Type", "application/json")
 	}
-	return fields
+}
+
+func (l *fieldList) add(name, value string) {
+	l.fields = append(l.fields, pipeline.Field{Name: name, Value: value})
+}
+
+// choose is take.
+func (l *fieldList) choose(name, value string) bool {
+	switch {
+	case name == "Authorization":
+		if !l.authorized {
+			l.add(name, value)
+		}
+		l.authorized = true
+	case forwarded(name), l.streamed && name == "Content-Encoding":
+		l.add(name, value)
+	}
+	return true
+}
+
+func (l *fieldList) reset() {
+	clear(l.fields)
+	l.fields, l.authorized = l.fields[:0], false
 }
 
 // forwarded tells whether a client's field, by its canonical name, goes to workers.
@@ -41,16 +60,22 @@ func forwarded(name string) bool {
 	return strings.HasPrefix(name, "X-Request-Id-")
 }
 
-// responseFields are the header fields of a worker's answer that the client gets, filtered in place: all but those that
-// concern the connection between worker and gateway, and those that the gateway alone may set.
-func responseFields(a *answer, w *workers.Worker) []pipeline.Field {
-	kept := a.Fields[:0]
-	for _, f := range a.Fields {
-		if !hopByHop(f.Name) && !named(a.Connection, f.Name) {
+// filterHead leaves of an answer's header fields those that the client gets: all but those that concern the connection between
+// worker and gateway, and those that the gateway alone may set. It adds the field that names the worker.
+func filterHead(a *answer, w *workers.Worker) {
+	kept := endToEnd(a.Fields, a.Connection)
+	a.Fields = append(kept, pipeline.Field{Name: "X-Smg-Routed-Worker-Id", Value: w.URL()})
+}
+
+// endToEnd filters fields of a worker in place. connection is the value of its Connection field, which may name more of them.
+func endToEnd(fields []pipeline.Field, connection string) []pipeline.Field {
+	kept := fields[:0]
+	for _, f := range fields {
+		if !hopByHop(f.Name) && !hasToken(connection, f.Name) {
 			kept = append(kept, f)
 		}
 	}
-	return append(kept, targetOf(w))
+	return kept
 }
 
 // hopByHop tells whether a response field ends at the gateway. Content-Length does, because the gateway frames its answer
@@ -81,18 +106,6 @@ func hopByHop(name string) bool {
 		return strings.EqualFold(name, "Proxy-Authorization")
 	case 22:
 		return strings.EqualFold(name, "X-Smg-Routed-Worker-Id")
-	}
-	return false
-}
-
-// named tells whether the Connection field lists a name.
-func named(connection, name string) bool {
-	for connection != "" {
-		var token string
-		token, connection, _ = strings.Cut(connection, ",")
-		if strings.EqualFold(strings.TrimSpace(token), name) {
-			return true
-		}
 	}
 	return false
 }

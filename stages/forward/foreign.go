@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,6 +20,9 @@ type foreign struct {
 	gate    gate
 	reused  atomic.Bool
 	heard   atomic.Bool
+
+	waits    sync.Mutex // held while the client is told of an informational head
+	returned bool       // the round trip: no more of them
 
 	buf    *[largeSize]byte
 	tickAt time.Time
@@ -37,7 +42,7 @@ func (a *answer) adopt(c *call, f *foreign, resp *http.Response) {
 	fields, trailers := fieldsOf(a.Fields[:0], resp.Header), a.trailers[:0]
 	*a = answer{call: c, foreign: f, Reused: f.reused.Load(), trailers: trailers}
 	a.Status, a.Fields, a.ContentLength = resp.StatusCode, fields, resp.ContentLength
-	a.Connection = resp.Header.Get("Connection")
+	a.Connection = strings.Join(resp.Header["Connection"], ",")
 }
 
 // next reads the body. While ticks are asked for it reads on a goroutine, because a response body knows no deadline.
@@ -101,8 +106,8 @@ func (f *foreign) broken(a *answer, err error) error {
 		return a.call.failed(errUpload, true, source)
 	}
 	failed := a.call.failed(errBody, true, err)
-	if errors.Is(err, context.DeadlineExceeded) && failed.Kind == errBody {
-		failed.Kind = errTimeout
+	if failed.Kind == errBody && (errors.Is(err, context.DeadlineExceeded) || passed(a.call.Deadline)) {
+		failed.Kind = errTimeout // whatever broke first when the context ended
 	}
 	return failed
 }

@@ -3,11 +3,11 @@ package forward
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/telemetry"
-	"github.com/smg-go/smg/workers"
 )
 
 // Settings say how requests are forwarded. The zero value forwards without limits of its own; how long an attempt may take is the
@@ -42,6 +42,26 @@ func To(transport http.RoundTripper, s Settings) pipeline.Stage {
 type forward struct {
 	Settings
 	sender sender
+	latest atomic.Pointer[horizon]
+}
+
+// horizon is the deadline of the attempts of a short while. Attempts that share one need not set it anew on a connection that
+// has it already, which costs as much as parsing a head.
+type horizon struct {
+	timeout  time.Duration
+	deadline time.Time
+}
+
+// deadline is the end of an attempt that begins now: after the time-out, or up to a thousandth of it later.
+func (f *forward) deadline(now time.Time, timeout time.Duration) time.Time {
+	slack := timeout / 1000
+	exact := now.Add(timeout)
+	if h := f.latest.Load(); h != nil && h.timeout == timeout && !h.deadline.Before(exact) && h.deadline.Sub(exact) <= slack {
+		return h.deadline
+	}
+	h := &horizon{timeout, exact.Add(slack)}
+	f.latest.Store(h)
+	return h.deadline
 }
 
 var (
@@ -58,13 +78,27 @@ func (*forward) Contract() pipeline.Contract {
 // passage is what one forwarding needs; it is used again.
 type passage struct {
 	call   call
-	fields []pipeline.Field
+	client pipeline.Client
+	fields fieldList
 	tail   tail
 	whole  []byte
 	upload upload
+
+	interim func(status int, fields []pipeline.Field) // passes informational heads on to the client; made once
 }
 
-var passages = sync.Pool{New: func() any { return new(passage) }}
+var passages = sync.Pool{New: func() any {
+	p := &passage{}
+	p.interim, p.fields.take = p.passInterim, p.fields.choose
+	return p
+}}
+
+// passInterim passes an informational head on to a client that knows of such a thing.
+func (p *passage) passInterim(status int, fields []pipeline.Field) {
+	if p.client.Protocol() != "HTTP/1.0" {
+		_ = p.client.Interim(status, endToEnd(fields, ""))
+	}
+}
 
 // ClientGone closes the connection to the worker.
 func (p *passage) ClientGone() { p.call.Interrupt() }
@@ -77,13 +111,13 @@ func (f *forward) Handle(x *pipeline.Exchange, _ pipeline.Next) error {
 	x.Try(leg.Worker)
 
 	x.Client.Watch(p)
+	defer x.Client.Unwatch(p) // in any case before release: from then on the passage may be another request's
 	a, err := f.sender.send(&p.call)
 	if err == nil {
 		err = f.receive(x, leg, p, a)
 	} else {
-		err = f.unsent(leg, err)
+		err = unsent(leg, p, err)
 	}
-	x.Client.Unwatch(p) // before the connection may serve another request
 	if a != nil {
 		a.close()
 	}
@@ -100,25 +134,41 @@ func (f *forward) prepare(x *pipeline.Exchange, leg *pipeline.Leg, p *passage) {
 	if c.Path == "" {
 		c.Path = x.Client.Path()
 	}
-	p.fields = requestFields(p.fields[:0], x, w)
-	c.Fields = p.fields
+	p.fields.gather(x, w)
+	c.Fields = p.fields.fields
 	limits := &w.Settings().HTTPPool
-	c.Deadline = leg.Sent.Add(limits.RequestTimeout)
+	c.Deadline = f.deadline(leg.Sent, limits.RequestTimeout)
 	c.Pool = Pool{DialTimeout: limits.ConnectTimeout, MaxIdle: limits.MaxIdle, IdleTimeout: limits.IdleTimeout, HTTP2: limits.HTTP2}
-	c.Body, c.Upload = x.Body.Bytes, nil
-	if x.Body.Streamed {
+	c.Body, c.Upload, c.Interim = x.Body.Bytes, nil, p.interim
+	p.client = x.Client
+	switch {
+	case x.Body.Streamed && f.peekedWhole(x):
+		c.Body = x.Body.Peeked // so that it can be sent once more
+	case x.Body.Streamed:
 		p.upload = upload{peeked: x.Body.Peeked, client: x.Client, left: f.MaxUpload, limited: f.MaxUpload > 0}
-		c.Body, c.Upload = nil, &p.upload
+		c.Body, c.Upload, c.Interim = nil, &p.upload, nil // the client is being read from: nobody writes to it meanwhile
 	}
 	if s := w.Series(); s != nil && f.Metrics != nil {
 		s.Requests(f.Metrics.ModelLabel(x.Model, x.Served)).Inc()
 	}
 }
 
+// peekedWhole tells whether all of a streamed body was read ahead, and may be sent.
+func (f *forward) peekedWhole(x *pipeline.Exchange) bool {
+	n := int64(len(x.Body.Peeked))
+	return n == x.Client.ContentLength() && (f.MaxUpload == 0 || n <= f.MaxUpload)
+}
+
 // count counts a leg that failed; the attempt as a whole is counted by the retry stage.
 func (f *forward) count(x *pipeline.Exchange, leg *pipeline.Leg) {
-	failed := leg.Status >= 500 || leg.Outcome == pipeline.Broken
-	if f.Metrics == nil || !failed || leg.Outcome == pipeline.ClientLeft {
+	failed := leg.Status >= 500
+	switch leg.Outcome {
+	case pipeline.Broken, pipeline.TimedOut:
+		failed = true
+	case pipeline.ClientLeft, pipeline.ClientFault:
+		failed = false
+	}
+	if f.Metrics == nil || !failed {
 		return
 	}
 	w := leg.Worker
@@ -132,17 +182,12 @@ const largest = 64 << 10
 // release clears the passage for another request, without a panic's leftovers.
 func (p *passage) release() {
 	p.call.reset()
-	clear(p.fields)
-	p.fields = p.fields[:0]
+	p.client = nil
+	p.fields.reset()
 	p.tail.reset()
 	p.upload = upload{}
 	if cap(p.whole) > largest {
 		p.whole = nil
 	}
 	passages.Put(p)
-}
-
-// targetOf is the field that names the worker to the client.
-func targetOf(w *workers.Worker) pipeline.Field {
-	return pipeline.Field{Name: "X-Smg-Routed-Worker-Id", Value: w.URL()}
 }

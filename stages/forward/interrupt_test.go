@@ -85,6 +85,22 @@ func TestInterruptAfterCloseTouchesNothing(t *testing.T) {
 	require.EqualValues(t, 1, idle)
 }
 
+// Interrupt between the end of the body and close has closed the connection: it must not be kept.
+func TestInterruptBeforeCloseKeepsNoConnection(t *testing.T) {
+	s := listen(t, answers(okAnswer))
+	tr := testTransport(t)
+	c := s.get()
+	a, err := tr.send(c)
+	require.NoError(t, err)
+	_, err = a.read()
+	require.NoError(t, err)
+	c.Interrupt()
+	a.close()
+	open, idle := tr.Connections()
+	require.Zero(t, open)
+	require.Zero(t, idle)
+}
+
 // load-signals.md, section 2: a deadline bounds the body too; a tick of the read deadline does not end it.
 func TestDeadlinesOfABody(t *testing.T) {
 	more := make(chan struct{})
@@ -125,7 +141,7 @@ func TestAnOldDeadlineIsForgotten(t *testing.T) {
 	s := listen(t, answers(okAnswer))
 	tr := testTransport(t)
 	c := s.get()
-	c.Deadline = time.Now().Add(100 * time.Millisecond)
+	c.Deadline = time.Now().Add(time.Second)
 	_, _, err := exchangeOnce(tr, c)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return passed(c.Deadline) }, 5*time.Second, time.Millisecond)

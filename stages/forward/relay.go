@@ -14,21 +14,22 @@ import (
 func (f *forward) receive(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer) error {
 	leg.Status = a.Status
 	x.TellHead(leg, a.Status)
+	filterHead(a, leg.Worker)
 	kind := fieldValue(a.Fields, "Content-Type")
-	fields := responseFields(a, leg.Worker)
 	events := isEventStream(kind)
 	good := a.Status >= 200 && a.Status <= 299
 	switch {
 	case x.Judge != nil && x.Judge.Hold(x, leg, a.Status):
-		return f.hold(x, leg, p, a, fields)
-	case events || x.Body.Stream && good:
-		if kind == "" && good {
-			fields = append(fields, pipeline.Field{Name: "Content-Type", Value: "text/event-stream"})
+		return f.hold(x, leg, p, a)
+	case events || x.Body.Stream && good && f.Reshape == nil:
+		if kind == "" && good && a.Status != http.StatusNoContent {
+			a.Fields = append(a.Fields, pipeline.Field{Name: "Content-Type", Value: "text/event-stream"})
 			events = true
 		}
-		return f.stream(x, leg, p, a, fields, events)
+		leg.Streamed = events
+		return f.stream(x, leg, p, a)
 	}
-	return f.whole(x, leg, p, a, fields)
+	return f.whole(x, leg, p, a)
 }
 
 func isEventStream(contentType string) bool {
@@ -37,23 +38,22 @@ func isEventStream(contentType string) bool {
 }
 
 // whole reads the answer to its end and then relays it. An answer that is in the connection's buffer already, as most are, is
-// not copied.
-func (f *forward) whole(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, fields []pipeline.Field) error {
-	if f.MaxAnswer > 0 && a.ContentLength > f.MaxAnswer {
-		return f.tooLarge(leg)
+// not copied. With its last byte the worker is done: it is not counted busy while the client takes its time.
+func (f *forward) whole(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer) error {
+	if f.MaxAnswer > 0 && a.ContentLength > f.MaxAnswer && p.call.Method != http.MethodHead {
+		return tooLarge(leg)
 	}
-	body, err := f.readWhole(p, a, f.MaxAnswer)
-	if err != nil {
-		if errors.Is(err, errTooLong) {
-			return f.tooLarge(leg)
-		}
-		return f.unread(leg, err)
+	body, err := p.readWhole(x, leg, a, f.MaxAnswer)
+	switch {
+	case errors.Is(err, errTooLong):
+		return tooLarge(leg)
+	case err != nil:
+		return unread(leg, p, err)
 	}
+	a.endUpload()
+	leg.End()
 	leg.Outcome = pipeline.Answered
 	leg.Usage = usageIn(body)
-	if len(body) > 0 {
-		x.TellFirstByte(leg)
-	}
 	if f.Reshape != nil && a.Status >= 200 && a.Status <= 299 {
 		shaped, failed := f.Reshape(x, body)
 		if failed != nil {
@@ -61,24 +61,31 @@ func (f *forward) whole(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *
 		}
 		body = shaped
 	}
-	return f.deliver(x, leg, p, a.Status, fields, body, a.Trailers())
+	return p.deliver(x, leg, a, body)
 }
 
 // patient is the size from which on writing an answer may have to wait for the client.
 const patient = 64 << 10
 
-func (f *forward) deliver(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, status int, fields []pipeline.Field, body []byte, trailers []pipeline.Field) error {
-	if len(body) > patient && !p.call.Deadline.IsZero() {
-		_ = x.Client.SetWriteDeadline(p.call.Deadline)
-		defer func() { _ = x.Client.SetWriteDeadline(time.Time{}) }()
+func (p *passage) deliver(x *pipeline.Exchange, leg *pipeline.Leg, a *answer, body []byte) error {
+	if len(body) > patient {
+		a.close() // the body is a copy
+		defer p.limitWriting(x)()
 	}
-	err := x.WriteHead(status, int64(len(body)), fields)
+	trailers := endToEnd(a.Trailers(), "")
+	length := int64(len(body))
+	switch {
+	case p.call.Method == http.MethodHead:
+		length = a.ContentLength
+	case len(trailers) > 0:
+		length = -1 // a body whose length is declared has no trailers
+	}
+	err := x.WriteHead(a.Status, length, a.Fields)
 	if err == nil {
 		_, err = x.Client.Write(body)
 	}
 	if err != nil {
-		leg.Outcome = pipeline.ClientLeft
-		return pipeline.ErrClientGone
+		return clientLeft(leg)
 	}
 	if len(trailers) > 0 {
 		x.Client.Trailers(trailers)
@@ -86,19 +93,38 @@ func (f *forward) deliver(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, s
 	return nil
 }
 
+// farewell is how much longer than its attempt a response may wait for the client: if the worker runs out of time, there is
+// something left to say.
+const farewell = time.Second
+
+// limitWriting makes the end of the attempt the end of all waiting for the client, until the returned function is called.
+func (p *passage) limitWriting(x *pipeline.Exchange) (unlimit func()) {
+	if p.call.Deadline.IsZero() {
+		return func() {}
+	}
+	_ = x.Client.SetWriteDeadline(p.call.Deadline.Add(farewell))
+	return func() { _ = x.Client.SetWriteDeadline(time.Time{}) }
+}
+
+// clientLeft is the end of a request whose answer could not be written.
+func clientLeft(leg *pipeline.Leg) error {
+	leg.Outcome = pipeline.ClientLeft
+	return pipeline.ErrClientGone
+}
+
 var errTooLong = errors.New("longer than what may be kept")
 
 // readWhole reads a body of at most limit bytes (0: any); of a longer one it returns what was read, with errTooLong. The
-// result is valid until the passage is released or the answer closed.
-func (f *forward) readWhole(p *passage, a *answer, limit int64) ([]byte, error) {
+// result is valid until the passage is released or, up to a size of patient, the answer closed.
+func (p *passage) readWhole(x *pipeline.Exchange, leg *pipeline.Leg, a *answer, limit int64) ([]byte, error) {
 	piece, err := a.next()
-	if err == nil && int64(len(piece)) == a.ContentLength {
-		return piece, nil
+	if err == nil {
+		x.TellFirstByte(leg)
+		if int64(len(piece)) == a.ContentLength && len(piece) <= patient {
+			return piece, nil
+		}
 	}
-	p.whole = p.whole[:0]
-	if a.ContentLength > 0 && a.ContentLength <= 16<<20 && int64(cap(p.whole)) < a.ContentLength {
-		p.whole = make([]byte, 0, a.ContentLength)
-	}
+	p.reserve(a.ContentLength, limit)
 	for ; err == nil; piece, err = a.next() {
 		p.whole = append(p.whole, piece...)
 		if limit > 0 && int64(len(p.whole)) > limit {
@@ -111,67 +137,13 @@ func (f *forward) readWhole(p *passage, a *answer, limit int64) ([]byte, error) 
 	return nil, err
 }
 
-// held is how much of an answer is kept back for another attempt.
-const held = 1 << 20
-
-// hold reads an answer and returns it as an error, so that the retry stage decides. One that is too long to keep goes to the
-// client: that ends the attempts.
-func (f *forward) hold(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, fields []pipeline.Field) error {
-	body, err := f.readWhole(p, a, held)
-	switch {
-	case errors.Is(err, errTooLong):
-		return f.resume(x, leg, p, a, fields, body)
-	case err != nil:
-		return f.unread(leg, err)
+// reserve makes room for a body of a declared length, as far as the declaration may be trusted.
+func (p *passage) reserve(length, limit int64) {
+	p.whole = p.whole[:0]
+	if limit > 0 {
+		length = min(length, limit)
 	}
-	leg.Outcome = pipeline.Answered
-	return &pipeline.Error{Status: a.Status, Held: &pipeline.Answer{
-		Status: a.Status, Fields: append([]pipeline.Field(nil), fields...),
-		Body: append([]byte(nil), body...), Trailers: append([]pipeline.Field(nil), a.Trailers()...),
-	}}
-}
-
-// resume relays an answer of which a part was read already.
-func (f *forward) resume(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, fields []pipeline.Field, begun []byte) error {
-	if err := x.WriteHead(a.Status, a.ContentLength, fields); err != nil {
-		leg.Outcome = pipeline.ClientLeft
-		return pipeline.ErrClientGone
+	if length <= 16<<20 && int64(cap(p.whole)) < length {
+		p.whole = make([]byte, 0, length)
 	}
-	piece := begun
-	for {
-		if _, err := x.Client.Write(piece); err != nil {
-			leg.Outcome = pipeline.ClientLeft
-			return pipeline.ErrClientGone
-		}
-		var err error
-		if piece, err = a.next(); errors.Is(err, io.EOF) {
-			leg.Outcome = pipeline.Answered
-			return nil
-		} else if err != nil {
-			return f.broke(x, leg, p, err, false)
-		}
-	}
-}
-
-// broke ends a response that broke behind its head: at an event boundary with an error event, and in any case visibly cut.
-func (f *forward) broke(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, err error, events bool) error {
-	if errors.Is(err, errInterrupted) {
-		leg.Outcome = pipeline.ClientLeft
-		return pipeline.ErrClientGone
-	}
-	leg.Outcome = pipeline.Broken
-	e := &pipeline.Error{
-		Status: http.StatusBadGateway, Code: "stream_error", Message: "The worker's answer broke off", Terminal: true,
-		Cause: blame(leg, err),
-	}
-	if errors.Is(err, errTimeout) {
-		leg.Outcome = pipeline.TimedOut
-		e.Message = "The worker's answer took longer than the gateway allows"
-	}
-	if events && p.tail.atBoundary() {
-		if _, failed := x.Client.Write(f.Dialect.ErrorEvent(e, x.ID)); failed == nil {
-			_ = x.Client.Flush()
-		}
-	}
-	return e
 }

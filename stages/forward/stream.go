@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
@@ -70,25 +71,25 @@ func anthropicKind(status int) string {
 
 // stream relays an answer as it comes. The head goes out at once, with what of the body is there already; then each read from
 // the worker is flushed. Towards a client that reads slowly it waits, and the worker's writes with it: nothing piles up here.
-func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, fields []pipeline.Field, events bool) error {
+func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer) error {
+	if err := a.uploaded(); err != nil {
+		return unread(leg, p, err)
+	}
+	// Into a plain event stream the gateway may put a comment or an error event; an encoded one is not for it to write.
+	plain := leg.Streamed && fieldValue(a.Fields, "Content-Encoding") == ""
 	length := a.ContentLength
-	if events {
-		leg.Streamed = true
-		length = -1 // the gateway may add a comment or an error event
+	if plain {
+		length = -1
 	}
-	if !p.call.Deadline.IsZero() {
-		_ = x.Client.SetWriteDeadline(p.call.Deadline)
-		defer func() { _ = x.Client.SetWriteDeadline(time.Time{}) }()
-	}
-	err := x.WriteHead(a.Status, length, fields)
+	defer p.limitWriting(x)()
+	err := x.WriteHead(a.Status, length, a.Fields)
 	if err == nil && !a.buffered() {
 		err = x.Client.Flush()
 	}
 	for err == nil {
 		var piece []byte
-		piece, err = f.listen(x, p, a, events)
-		if err != nil {
-			return f.ended(x, leg, p, a, err, events)
+		if piece, err = f.listen(x, p, a, plain); err != nil {
+			return f.ended(x, leg, p, a, err, plain)
 		}
 		if leg.FirstEvent.IsZero() {
 			leg.FirstEvent = time.Now()
@@ -99,41 +100,58 @@ func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a 
 			err = x.Client.Flush()
 		}
 	}
-	leg.Outcome = pipeline.ClientLeft // writing to it failed
-	return pipeline.ErrClientGone
+	return clientLeft(leg)
 }
 
 // ended tells the end of a stream from a break.
-func (f *forward) ended(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, err error, events bool) error {
+func (f *forward) ended(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer, err error, plain bool) error {
 	if !errors.Is(err, io.EOF) {
-		return f.broke(x, leg, p, err, events)
+		return f.broke(x, leg, p, err, plain)
 	}
-	leg.Outcome = pipeline.Answered
 	leg.Usage = usageIn(p.tail.bytes())
-	if trailers := a.Trailers(); len(trailers) > 0 {
-		x.Client.Trailers(trailers)
+	return relayed(x, leg, a)
+}
+
+// broke ends a response that broke behind its head: what has come goes out, then, if that ends between two events of a plain
+// stream, an error event; the error makes the response end visibly cut.
+func (f *forward) broke(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, err error, plain bool) error {
+	if ended := byClient(leg, p, err); ended != nil {
+		return ended
 	}
-	return nil
+	leg.Outcome = pipeline.Broken
+	e := &pipeline.Error{
+		Status: http.StatusBadGateway, Code: "stream_error", Message: "The worker's answer broke off", Terminal: true,
+		Cause: blame(leg, err),
+	}
+	if errors.Is(err, errTimeout) {
+		leg.Outcome = pipeline.TimedOut
+		e.Message = "The worker's answer took longer than the gateway allows"
+	}
+	_ = x.Client.SetWriteDeadline(time.Now().Add(farewell)) // the attempt's time may be over, and with it that for writing
+	if plain && p.tail.atBoundary() {
+		_, _ = x.Client.Write(f.Dialect.ErrorEvent(e, x.ID)) // to a client that has left too, it makes no difference
+	}
+	_ = x.Client.Flush()
+	return e
 }
 
 // listen waits for the next piece of a stream. While the worker is silent it pings the client, between events alone. The
 // deadline of the read is moved only when it has passed: a busy stream never touches it.
-func (f *forward) listen(x *pipeline.Exchange, p *passage, a *answer, events bool) ([]byte, error) {
-	if !events || f.Keepalive <= 0 {
+func (f *forward) listen(x *pipeline.Exchange, p *passage, a *answer, plain bool) ([]byte, error) {
+	if !plain || f.Keepalive <= 0 {
 		return a.next()
 	}
+	p.tail.heard = time.Now() // not when the last piece came: a client that took its time with it is no silence of the worker
 	if p.tail.tick.IsZero() {
-		p.tail.heard = time.Now()
 		f.arm(p, a)
 	}
 	for {
 		piece, err := a.next()
-		if !errors.Is(err, errTimeout) {
-			p.tail.heard = time.Now()
+		if err != errTick { //nolint:errorlint // the contract of next; other time-outs are final
 			return piece, err
 		}
 		now := time.Now()
-		if d := p.call.Deadline; !d.IsZero() && !now.Before(d) {
+		if passed(p.call.Deadline) {
 			return nil, err
 		}
 		if now.Sub(p.tail.heard) >= f.Keepalive {

@@ -11,7 +11,7 @@ import (
 // send last is found in it. The stream itself is not parsed.
 type tail struct {
 	kept  []byte
-	heard time.Time // when the worker was last heard, or the client last pinged
+	heard time.Time // since when the worker is waited for, or when the client was last pinged
 	tick  time.Time // when the read gives up next, to look at the clock
 }
 
@@ -31,10 +31,11 @@ func (t *tail) add(piece []byte) {
 
 func (t *tail) bytes() []byte { return t.kept }
 
-// atBoundary tells whether the stream stands between two events, or at its beginning.
+// atBoundary tells whether the stream stands between two events, or at its beginning. A line ends with LF, CR LF or CR; one CR
+// behind a line's end may be half of a CR LF, so it ends no event yet.
 func (t *tail) atBoundary() bool {
 	return len(t.kept) == 0 || bytes.HasSuffix(t.kept, []byte("\n\n")) ||
-		bytes.HasSuffix(t.kept, []byte("\r\n\r\n")) || bytes.HasSuffix(t.kept, []byte("\r\r"))
+		bytes.HasSuffix(t.kept, []byte("\n\r\n")) || bytes.HasSuffix(t.kept, []byte("\r\r"))
 }
 
 func (t *tail) reset() { *t = tail{kept: t.kept[:0]} }
@@ -68,10 +69,14 @@ func number(body []byte, key string) int64 {
 	rest := bytes.TrimLeft(body[at+len(key):], " \t\r\n:")
 	n := int64(0)
 	for i, c := range rest {
-		if c < '0' || c > '9' || i > 14 {
-			break
+		switch {
+		case c >= '0' && c <= '9' && i < 15:
+			n = 10*n + int64(c-'0')
+		case c >= '0' && c <= '9', c == '.', c == 'e', c == 'E':
+			return 0
+		default:
+			return n
 		}
-		n = 10*n + int64(c-'0')
 	}
-	return n
+	return 0 // the end is missing
 }

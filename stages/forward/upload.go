@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 
 	"github.com/smg-go/smg/pipeline"
 )
@@ -15,6 +16,9 @@ type upload struct {
 	client  pipeline.Client
 	left    int64
 	limited bool
+
+	waiting atomic.Bool // for the client's next bytes
+	starved atomic.Bool // it was waiting when it was closed
 }
 
 // uploadError is a failure of the client's side of an upload, with the answer for it. No worker is to blame.
@@ -26,7 +30,7 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	if len(u.peeked) > 0 {
 		n = copy(p, u.peeked)
 		u.peeked = u.peeked[n:]
-	} else if n, err = u.client.Read(p); err != nil && !errors.Is(err, io.EOF) {
+	} else if n, err = u.readClient(p); err != nil && !errors.Is(err, io.EOF) {
 		return n, &uploadError{UploadFailure(err)}
 	}
 	if u.left -= int64(n); u.limited && u.left < 0 {
@@ -38,11 +42,21 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+func (u *upload) readClient(p []byte) (int, error) {
+	u.waiting.Store(true)
+	defer u.waiting.Store(false)
+	return u.client.Read(p)
+}
+
 // Close makes a Read that waits for the client return.
 func (u *upload) Close() error {
+	u.starved.Store(u.waiting.Load())
 	u.client.StopReading()
 	return nil
 }
+
+// starves tells whether the upload waits for the client, or did when it was closed.
+func (u *upload) starves() bool { return u.waiting.Load() || u.starved.Load() }
 
 // UploadFailure is the answer to a client whose request body could not be read: 408 if it stalled, else 400.
 func UploadFailure(err error) *pipeline.Error {

@@ -82,7 +82,7 @@ func TestUploads(t *testing.T) {
 				require.True(t, tt.want == <-bodies)
 			}
 			require.Zero(t, resends.Load())
-			require.EqualValues(t, 1, s.accepted.Load())
+			require.Eventually(t, func() bool { return s.accepted.Load() == 1 }, 5*time.Second, time.Millisecond)
 			_, idle := tr.Connections()
 			require.Equal(t, tt.err == nil, idle == 1)
 		})

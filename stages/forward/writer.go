@@ -71,6 +71,50 @@ func (c *call) stopWriter() error {
 	return nil
 }
 
+// endUpload makes sure that nobody reads from the client any more; the answer to the request is whole. It is asked before the
+// client is written to, for a client is not read and written at once.
+func (a *answer) endUpload() {
+	c := a.call
+	switch {
+	case c.Upload == nil:
+	case a.foreign != nil:
+		a.foreign.gate.shut(c.Upload)
+	case !c.wrote():
+		_ = c.stopWriter()
+	}
+}
+
+// uploaded waits until nobody reads from the client any more: before an answer is relayed as it comes. The error is a *failure.
+func (a *answer) uploaded() error {
+	c := a.call
+	if c.Upload == nil {
+		return nil
+	}
+	over := c.over(a.foreign)
+	if !c.Deadline.IsZero() {
+		timer := time.NewTimer(time.Until(c.Deadline))
+		defer timer.Stop()
+		select {
+		case <-over:
+		case <-timer.C:
+			return c.failed(errTimeout, true, errLate)
+		}
+	}
+	<-over
+	if source := a.uploadFailed(); source != nil {
+		return c.failed(errUpload, true, source)
+	}
+	return nil
+}
+
+// over is closed when the upload is.
+func (c *call) over(f *foreign) <-chan struct{} {
+	if f != nil {
+		return f.gate.over
+	}
+	return c.writer.done
+}
+
 // wrote tells whether the whole request has been sent. It is asked when the answer is whole, so the writer is either about to
 // finish or was not waited for.
 func (c *call) wrote() bool {

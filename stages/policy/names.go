@@ -7,12 +7,15 @@ import (
 	"strings"
 )
 
-// policies are the policies by name. fromFlags is false when a worker's label asks for a policy that is not the operator's: it
-// then gets its built-in defaults.
-var policies = []struct {
+// entry is a policy that can be had by name.
+type entry struct {
 	name string
 	make func(s Settings, log *slog.Logger) Policy
-}{
+}
+
+// policies are the policies by name. The zero Settings stand for a policy's built-in defaults, which it gets when a worker's
+// label asks for another one than the operator's.
+var policies = []entry{
 	{"random", func(Settings, *slog.Logger) Policy { return Random() }},
 	{"round_robin", func(Settings, *slog.Logger) Policy { return RoundRobin() }},
 	{"passthrough", func(_ Settings, log *slog.Logger) Policy { return Passthrough(log) }},
@@ -33,13 +36,7 @@ func New(name string, s Settings, log *slog.Logger) (Policy, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	i := slices.IndexFunc(policies, func(p struct {
-		name string
-		make func(Settings, *slog.Logger) Policy
-	},
-	) bool {
-		return plain(p.name) == plain(name)
-	})
+	i := slices.IndexFunc(policies, func(p entry) bool { return plain(p.name) == plain(name) })
 	if i < 0 {
 		return nil, fmt.Errorf("unknown policy %q; there are %s", name, strings.Join(Names(), ", "))
 	}

@@ -49,14 +49,24 @@ func (r *roundRobin) Select(x *pipeline.Exchange, among workers.List) int {
 		return -1
 	}
 	set := among.Identity()
+	if x != nil && x.DryRun {
+		return int(r.peek(set) % n)
+	}
 	turn := r.latest.Load()
 	if turn == nil || turn.set != set {
 		turn = r.find(set)
 	}
-	if x != nil && x.DryRun {
-		return int(turn.next.Load() % n)
-	}
 	return int((turn.next.Add(1) - 1) % n)
+}
+
+// peek is where a set stands, or where it would start if it were new; nothing comes of asking.
+func (r *roundRobin) peek(set workers.Identity) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if turn, known := r.sets.Peek(set); known {
+		return turn.next.Load()
+	}
+	return r.starts
 }
 
 func (r *roundRobin) find(set workers.Identity) *rotation {

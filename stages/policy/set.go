@@ -14,6 +14,8 @@ import (
 // one the model gets; without the label, or with an unknown name, the model shares the default. The model keeps its policy
 // until its last worker is gone.
 type Set struct {
+	workers.Deaf // to changes of status
+
 	standard Policy
 	settings Settings
 	demand   *pipeline.Demand
@@ -143,9 +145,6 @@ func (s *Set) WorkerReplaced(was, now *workers.Worker) {
 	s.WorkerAdded(now)
 	s.WorkerRemoved(was)
 }
-
-// WorkerStatus is of no interest.
-func (s *Set) WorkerStatus(*workers.Worker, workers.Status, workers.Status) {}
 
 func (s *Set) publish() {
 	own := map[string]Policy{}

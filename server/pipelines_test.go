@@ -1,0 +1,141 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// allRoutes are the routes of http-dataplane.md section 2 that exist.
+var allRoutes = []string{
+	"POST /v1/chat/completions", "POST /v1/completions", "POST /generate", "POST /v1/embeddings", "POST /v1/classify", "POST /v1/messages",
+	"POST /v1/responses", "POST /rerank", "POST /v1/rerank",
+	"GET /health", "GET /liveness", "GET /readiness", "GET /v1/models", "GET /v1/models/{model}", "GET /engine_metrics",
+	"GET /health_generate", "GET /get_model_info", "GET /get_server_info",
+	"GET /workers", "POST /workers", "GET /workers/{worker_id}", "DELETE /workers/{worker_id}",
+	"other",
+}
+
+func printed(t *testing.T, format string) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, Pipelines(Default(), format, &b))
+	return b.String()
+}
+
+func printedRoutes(t *testing.T) (views []routeView) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(printed(t, "json")), &views))
+	return views
+}
+
+// DESIGN.md section 3, "Seeing"
+func TestPipelinesAsJSONHaveEveryRoute(t *testing.T) {
+	var routes []string
+	for _, v := range printedRoutes(t) {
+		routes = append(routes, v.Route)
+		var given []string
+		for _, s := range v.Stages {
+			require.NotEmpty(t, s.Name)
+			require.NotNil(t, s.Needs)
+			require.NotNil(t, s.Gives)
+			require.NotNil(t, s.Uses)
+			for _, need := range s.Needs {
+				require.Contains(t, given, need, "%s: stage %s", v.Route, s.Name)
+			}
+			given = append(given, s.Gives...)
+		}
+	}
+	require.Equal(t, allRoutes, routes)
+}
+
+// http-dataplane.md section 1: the order of the stages.
+func TestPipelinesShowTheWayOfARequest(t *testing.T) {
+	want := map[string]string{
+		"POST /v1/chat/completions": "request_id http_metrics access_log payload_limit buffer body model prompt routing_key account retry " +
+			"candidates available breaker overload untried policy dispatch in_flight forward",
+		"GET /get_model_info": "request_id http_metrics access_log first_ready either_name forward",
+		"GET /health":         "request_id http_metrics access_log payload_limit alive",
+		"other":               "request_id http_metrics access_log payload_limit unknown_url",
+	}
+	for _, v := range printedRoutes(t) {
+		var names []string
+		for _, s := range v.Stages {
+			names = append(names, s.Name)
+		}
+		if way, there := want[v.Route]; there {
+			require.Equal(t, way, strings.Join(names, " "), v.Route)
+		}
+		if strings.HasPrefix(v.Route, "POST /v1/") || v.Route == "POST /generate" || v.Route == "POST /rerank" {
+			require.Equal(t, want["POST /v1/chat/completions"], strings.Join(names, " "), v.Route)
+		}
+	}
+}
+
+// The text says what the JSON says, for people.
+func TestPipelinesAsText(t *testing.T) {
+	blocks := strings.Split(strings.TrimSuffix(printed(t, "text"), "\n"), "\n\n")
+	views := printedRoutes(t)
+	require.Len(t, blocks, len(views))
+	for i, v := range views {
+		rows := strings.Split(blocks[i], "\n")
+		require.Equal(t, v.Route, rows[0])
+		require.Len(t, rows, len(v.Stages)+1)
+		for j, s := range v.Stages {
+			row := rows[j+1]
+			require.Equal(t, s.Name, strings.Fields(row)[0])
+			require.Equal(t, strings.TrimRight(row, " ;"), row, "nothing loose at the end")
+			for verb, names := range map[string][]string{"needs ": s.Needs, "gives ": s.Gives, "uses ": s.Uses} {
+				require.Equal(t, len(names) > 0, strings.Contains(row, verb), row)
+				require.Contains(t, row, strings.Join(names, ", "))
+			}
+		}
+	}
+}
+
+// Routes with the same way share a part of the graph, so that it fits a page.
+func TestPipelinesAsAGraph(t *testing.T) {
+	graph := printed(t, "mermaid")
+	require.True(t, strings.HasPrefix(graph, "flowchart LR\n"))
+	for _, route := range allRoutes {
+		require.Equal(t, 1, count(graph, `"`+route+`"`)+count(graph, `"`+route+`<br/>`)+count(graph, `<br/>`+route+`<br/>`)+count(graph, `<br/>`+route+`"`), route)
+	}
+	parts := count(graph, "  subgraph ")
+	require.Equal(t, parts, count(graph, "\n  end\n"))
+	require.Less(t, parts, len(allRoutes))
+
+	nodes := 0
+	ways := map[string]bool{}
+	for _, v := range printedRoutes(t) {
+		js, err := json.Marshal(v.Stages)
+		require.NoError(t, err)
+		if !ways[string(js)] {
+			nodes += len(v.Stages)
+		}
+		ways[string(js)] = true
+	}
+	require.Len(t, ways, parts, "one part for each way")
+	require.Equal(t, nodes-parts, count(graph, " --> "), "each stage but the first follows another")
+}
+
+func count(text, what string) int { return strings.Count(text, what) }
+
+// A configuration changes what is assembled; showing it starts nothing.
+func TestPipelinesAreThoseOfTheConfiguration(t *testing.T) {
+	for _, policy := range []string{"random", "round_robin"} {
+		cfg := Default()
+		cfg.Policy, cfg.WorkerURLs = policy, []string{"http://127.0.0.1:1"}
+		var b bytes.Buffer
+		require.NoError(t, Pipelines(cfg, "json", &b))
+		var views []routeView
+		require.NoError(t, json.Unmarshal(b.Bytes(), &views))
+		require.True(t, slices.ContainsFunc(views[0].Stages, func(s stageView) bool { return s.Name == "policy" }))
+	}
+	cfg := Default()
+	cfg.Policy = "nope"
+	require.ErrorContains(t, Pipelines(cfg, "text", &bytes.Buffer{}), "nope")
+}

@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// BenchmarkSelect is one choice of each policy among a healthy fleet. A mean hides the choices that had to wait or to search, so
+// it reports percentiles; the time that it takes to read the clock is measured and taken off. ns/op has it in.
+func BenchmarkSelect(b *testing.B) {
+	clock := clockCost()
+	for _, name := range Names() {
+		for _, n := range []int{3, 100, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				registry, _ := fleet(b, n)
+				among, x, p := pool(registry), &pipeline.Exchange{}, newPolicy(b, name)
+				took := make([]time.Duration, 1<<18) // the last so many
+				b.ReportAllocs()
+				k := 0
+				for b.Loop() {
+					start := time.Now()
+					p.Select(x, among)
+					took[k%len(took)] = time.Since(start)
+					k++
+				}
+				took = took[:min(k, len(took))]
+				slices.Sort(took)
+				for _, q := range []struct {
+					unit    string
+					percent int
+				}{{"p50-ns", 50}, {"p99-ns", 99}} {
+					b.ReportMetric(float64(max(0, took[len(took)*q.percent/100]-clock)), q.unit)
+				}
+			})
+		}
+	}
+}
+
+// clockCost is what a time between two readings of the clock is, if nothing is between them.
+func clockCost() time.Duration {
+	took := make([]time.Duration, 10_001)
+	for i := range took {
+		start := time.Now()
+		took[i] = time.Since(start)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
