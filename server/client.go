@@ -106,13 +106,11 @@ func (c *client) SetReadTimeout(d time.Duration) {
 
 // StopReading uses a time in the past, which wakes a read that waits.
 func (c *client) StopReading() {
-	past := time.Unix(1, 0)
 	if c.conn != nil {
-		c.conn.patience.Store(0)
-		_ = c.conn.SetReadDeadline(past)
+		c.conn.stopReading()
 		return
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(past)
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 }
 
 func (c *client) AddHeader(name, value string) { c.w.Header().Add(name, value) }

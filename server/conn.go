@@ -14,11 +14,16 @@ import (
 	"github.com/smg-go/smg/pipeline"
 )
 
-// conn is one client connection. It knows what net/http knows and does not tell: that the client has left, which it finds out
-// when the server's own background read fails; and it gives a time-out to reads of a body only when they go to the network.
+// conn is one client connection. It knows what net/http knows and does not tell: that the client has left. And it keeps away from
+// the system what net/http asks of it for every request and hardly ever needs.
 type conn struct {
 	net.Conn
 	patience atomic.Int64 // nanoseconds that one read of a body may wait; 0: for ever
+	hangups  *hangups     // who watches the connection; nil if net/http does, with its background read
+	place    place        // where hangups knows it
+
+	deadline atomic.Int64 // the read deadline that net/http has asked for, in nanoseconds since began; 0: none
+	set      int64        // the one that the socket has; the reading goroutine's
 
 	mu       sync.Mutex
 	watchers []pipeline.GoneWatcher
@@ -26,18 +31,33 @@ type conn struct {
 }
 
 // clientListener hands out connections that notice when their client leaves.
-type clientListener struct{ net.Listener }
+type clientListener struct {
+	net.Listener
+	hangups *hangups
+}
 
 func (l clientListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c}, nil
+	own := &conn{Conn: c}
+	if l.hangups.add(own) {
+		own.hangups = l.hangups
+	}
+	return own, nil
 }
 
+// Read reads from the network. The background read of net/http, which alone asks for a single byte, ends at once and without an
+// effect if the connection is watched otherwise: it is there to notice a client that leaves, and costs a goroutine's sleep, a
+// read and two deadlines a request.
 func (c *conn) Read(p []byte) (int, error) {
-	if d := c.patience.Load(); d > 0 {
+	if c.hangups != nil {
+		if len(p) == 1 {
+			return 0, nil
+		}
+		c.applyDeadline()
+	} else if d := c.patience.Load(); d > 0 {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Duration(d)))
 	}
 	n, err := c.Conn.Read(p)
@@ -47,8 +67,64 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// SetReadDeadline notes the deadline until the connection is read: net/http moves it four times a request, mostly between reads.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if c.hangups == nil {
+		return c.Conn.SetReadDeadline(t)
+	}
+	c.deadline.Store(sinceBegan(t))
+	return nil
+}
+
+// applyDeadline gives the socket the deadline that holds, unless it has one that is as good.
+func (c *conn) applyDeadline() {
+	want := c.deadline.Load()
+	if d := c.patience.Load(); d > 0 {
+		want = sinceBegan(time.Now()) + d
+	}
+	if asGood(c.set, want) {
+		return
+	}
+	c.set = want
+	if want == 0 {
+		_ = c.Conn.SetReadDeadline(time.Time{})
+		return
+	}
+	_ = c.Conn.SetReadDeadline(began.Add(time.Duration(want)))
+}
+
+// began is where deadlines are counted from.
+var began = time.Now()
+
+// sinceBegan is a deadline in nanoseconds; 0 for none, below 0 for one that calls a read off.
+func sinceBegan(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return int64(t.Sub(began))
+}
+
+// asGood tells whether a deadline will do for another: it is not later, and less than a second earlier.
+func asGood(has, want int64) bool {
+	if has <= 0 || want <= 0 {
+		return has == want
+	}
+	return has <= want && want-has < int64(time.Second)
+}
+
+// stopReading makes a read that waits, and every later one, fail at once.
+func (c *conn) stopReading() {
+	past := time.Unix(1, 0)
+	c.patience.Store(0)
+	_ = c.SetReadDeadline(past)
+	_ = c.Conn.SetReadDeadline(past)
+}
+
 // Close is the server's: whoever still waits for the client waits in vain.
 func (c *conn) Close() error {
+	if c.hangups != nil {
+		c.hangups.remove(c)
+	}
 	c.left()
 	return c.Conn.Close()
 }
@@ -90,7 +166,7 @@ func (c *conn) isGone() bool {
 
 // endPatience takes the time-out of body reads away.
 func (c *conn) endPatience() {
-	if c.patience.Swap(0) > 0 {
+	if c.patience.Swap(0) > 0 && c.hangups == nil {
 		_ = c.Conn.SetReadDeadline(time.Time{})
 	}
 }

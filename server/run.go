@@ -59,6 +59,7 @@ type server struct {
 	gateway *gateway
 	metrics *telemetry.MetricsServer
 	main    net.Listener
+	hangups *hangups
 	probes  net.Listener // nil without --health-check-port
 	front   *http.Server
 	aside   *http.Server // serves probes
@@ -84,6 +85,9 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 	s.metrics = telemetry.ServeMetrics(metricsListener, metrics, telemetry.WithTarget(log, "smg::telemetry"))
 	if s.main, err = net.Listen("tcp", cfg.Address()); err != nil {
 		return s, fmt.Errorf("failed to bind %s: %w", cfg.Address(), err)
+	}
+	if s.hangups, err = newHangups(); err != nil {
+		return s, err
 	}
 	if address := cfg.HealthCheckAddress(); address != "" {
 		if s.probes, err = net.Listen("tcp", address); err != nil {
@@ -119,7 +123,9 @@ func (s *server) closeListeners() {
 
 func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	ended := make(chan error, 2)
-	go func() { ended <- s.front.Serve(clientListener{s.main}) }()
+	go s.hangups.run()
+	defer s.hangups.close()
+	go func() { ended <- s.front.Serve(clientListener{s.main, s.hangups}) }()
 	if s.probes != nil {
 		go func() { ended <- s.aside.Serve(s.probes) }()
 	}

@@ -105,6 +105,8 @@ func TestErrorTypeOf(t *testing.T) {
 		{"nor is a shed", 503, "worker_overload_protection_shed", "no_workers"},
 		{"nor a missing pair", 503, "no_compatible_pd_pair", "no_workers"},
 		{"a request that is wrong", 400, "invalid_json", "validation_error"},
+		{"a stream that broke behind a good head", 200, "stream_error", "backend_error"},
+		{"a fault of the gateway itself", 500, "internal_error", "internal_error"},
 		{"everything else", 429, "", "internal_error"},
 	}
 	for _, tt := range tests {

@@ -32,6 +32,10 @@ func ErrorTypeOf(status int, code string) ErrorType {
 	switch code {
 	case "no_available_workers", "worker_overload_protection_shed", "no_compatible_pd_pair":
 		return ErrorNoWorkers
+	case "stream_error": // it broke behind a head that was good
+		return ErrorBackend
+	case "internal_error":
+		return ErrorInternal
 	}
 	switch {
 	case status == http.StatusNotFound:

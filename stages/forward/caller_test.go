@@ -45,7 +45,6 @@ type caller struct {
 	trailers []pipeline.Field
 	aborted  bool
 	deadline time.Time
-	limited  bool // a write deadline was set at some time
 	gone     bool
 	watchers []pipeline.GoneWatcher
 }
@@ -156,7 +155,6 @@ func (c *caller) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deadline = t
-	c.limited = c.limited || !t.IsZero()
 	return nil
 }
 

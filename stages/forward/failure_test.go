@@ -158,6 +158,33 @@ func TestWhatCountsAsAnErrorOfTheWorker(t *testing.T) {
 	}
 }
 
+// case C05: a client that leaves in the middle of its upload is no client whose upload is at fault.
+func TestAClientThatLeavesInItsUpload(t *testing.T) {
+	onBoth(t, func(t *testing.T, rt http.RoundTripper) {
+		for _, said := range []string{"", chunkedSSE, jsonHead + "Content-Length: 9\r\n\r\n{"} {
+			asked := make(chan struct{})
+			s := listen(t, func(p *peer) {
+				_, _ = p.in.ReadString('\n')
+				_, _ = io.WriteString(p, said)
+				close(asked)
+				p.gone()
+			})
+			var d *dripping
+			r := newTrip(t, s, rt, func(r *trip) { d = r.drip() })
+			d.drops <- "begun"
+			wait := r.start()
+			<-asked
+			if said != "" {
+				require.Eventually(t, func() bool { return r.momentCount() > 0 }, waiting, time.Millisecond)
+			}
+			r.leave()
+			wait()
+			require.Equal(t, pipeline.ErrClientGone, r.err)
+			require.Equal(t, pipeline.ClientLeft, r.leg.Outcome)
+		}
+	})
+}
+
 // case C05; http-dataplane.md, sections 9.2 and 9.3: a client that leaves while the worker is silent closes the connection to it;
 // one that had left before contacts nobody.
 func TestAClientThatLeavesWhileTheWorkerIsSilent(t *testing.T) {
@@ -247,16 +274,17 @@ func TestASlowClientHasNoMoreTimeThanTheAttempt(t *testing.T) {
 		"a held answer": chunkedAnswer("HTTP/1.1 503 Busy\r\n", long, long),
 	} {
 		t.Run(name, func(t *testing.T) {
+			var limit time.Time
 			r := newTrip(t, listen(t, answers(raw)), testTransport(t), func(r *trip) {
-				r.limits.RequestTimeout, r.x.Judge = 500*time.Millisecond, holding(503)
+				r.limits.RequestTimeout, r.x.Judge = time.Hour, holding(503)
 				r.onWrite = func(c *caller, _ []byte) error {
-					require.True(t, c.limited)
-					for !passed(c.deadline) { // as a socket does whose other end does not read
-						<-time.After(time.Millisecond)
-					}
-					return os.ErrDeadlineExceeded
+					limit = c.deadline
+					return os.ErrDeadlineExceeded // as a socket gives whose other end does not read
 				}
 			}).run()
+			over := r.leg.Sent.Add(time.Hour)
+			require.False(t, limit.Before(over), "%v", limit)
+			require.True(t, limit.Before(over.Add(time.Hour/1000+2*farewell)), "%v", limit)
 			require.Equal(t, pipeline.ErrClientGone, r.err)
 			require.Equal(t, pipeline.ClientLeft, r.leg.Outcome, "the worker did its part")
 		})

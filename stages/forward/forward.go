@@ -100,8 +100,13 @@ func (p *passage) passInterim(status int, fields []pipeline.Field) {
 	}
 }
 
-// ClientGone closes the connection to the worker.
-func (p *passage) ClientGone() { p.call.Interrupt() }
+// ClientGone closes the connection to the worker, and ends an upload that waits for who has left.
+func (p *passage) ClientGone() {
+	p.call.Interrupt()
+	if p.upload.client != nil {
+		_ = p.upload.Close()
+	}
+}
 
 func (f *forward) Handle(x *pipeline.Exchange, _ pipeline.Next) error {
 	leg := x.Legs.Last()

@@ -56,21 +56,33 @@ func TestAHeldAnswer(t *testing.T) {
 	})
 }
 
-// The passage and its buffers serve other requests while an answer is held.
+// Passage, connection and buffers serve other requests while an answer is held.
 func TestAHeldAnswerIsACopy(t *testing.T) {
-	s := listen(t, answers("HTTP/1.1 503 Busy\r\nX-Name: first\r\nContent-Length: 5\r\n\r\nfirst"))
-	other := listen(t, answers(okHead+"X-Name: other\r\nContent-Length: 5\r\n\r\nother"))
-	tr := testTransport(t)
-	r := newTrip(t, s, tr, func(r *trip) { r.x.Judge = holding(503) })
-	r.between = func(err error) error {
-		for range 20 {
-			require.NoError(t, newTrip(t, other, tr, nil).run().err)
+	for _, raw := range []string{
+		"HTTP/1.1 503 Busy\r\nX-Name: first\r\nContent-Length: 5\r\n\r\nfirst",
+		chunkedAnswer("HTTP/1.1 503 Busy\r\nX-Name: first\r\n", "fir", "st"),
+	} {
+		s := listen(t, func(p *peer) {
+			for answer := raw; ; answer = strings.NewReplacer("fir", "oth", "st", "er", "503 Busy", "200 Okay").Replace(raw) {
+				if r, _ := p.request(); r == nil {
+					return
+				}
+				_, _ = p.Write([]byte(answer))
+			}
+		})
+		tr := testTransport(t)
+		r := newTrip(t, s, tr, func(r *trip) { r.x.Judge = holding(503) })
+		r.between = func(err error) error {
+			for range 20 {
+				require.Equal(t, "other", newTrip(t, s, tr, nil).run().got())
+			}
+			return err
 		}
-		return err
+		r.run()
+		require.Equal(t, "first", r.got())
+		require.Equal(t, "first", r.field("X-Name"))
+		require.EqualValues(t, 1, s.accepted.Load())
 	}
-	r.run()
-	require.Equal(t, "first", r.got())
-	require.Equal(t, "first", r.field("X-Name"))
 }
 
 func TestAHeldAnswerKeepsItsTrailers(t *testing.T) {

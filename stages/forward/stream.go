@@ -127,7 +127,6 @@ func (f *forward) broke(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, err
 		leg.Outcome = pipeline.TimedOut
 		e.Message = "The worker's answer took longer than the gateway allows"
 	}
-	_ = x.Client.SetWriteDeadline(time.Now().Add(farewell)) // the attempt's time may be over, and with it that for writing
 	if plain && p.tail.atBoundary() {
 		_, _ = x.Client.Write(f.Dialect.ErrorEvent(e, x.ID)) // to a client that has left too, it makes no difference
 	}

@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type upload struct {
 	limited bool
 
 	waiting atomic.Bool // for the client's next bytes
+	closed  atomic.Bool
 	starved atomic.Bool // it was waiting when it was closed
 }
 
@@ -31,6 +33,9 @@ func (u *upload) Read(p []byte) (n int, err error) {
 		n = copy(p, u.peeked)
 		u.peeked = u.peeked[n:]
 	} else if n, err = u.readClient(p); err != nil && !errors.Is(err, io.EOF) {
+		if u.closed.Load() {
+			return n, net.ErrClosed // nobody's fault
+		}
 		return n, &uploadError{UploadFailure(err)}
 	}
 	if u.left -= int64(n); u.limited && u.left < 0 {
@@ -48,9 +53,12 @@ func (u *upload) readClient(p []byte) (int, error) {
 	return u.client.Read(p)
 }
 
-// Close makes a Read that waits for the client return.
+// Close makes a Read that waits for the client return. It may come more than once.
 func (u *upload) Close() error {
-	u.starved.Store(u.waiting.Load())
+	if u.waiting.Load() {
+		u.starved.Store(true)
+	}
+	u.closed.Store(true)
 	u.client.StopReading()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -42,7 +43,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 // drip makes the request's body one that drips.
 func (r *trip) drip() *dripping {
 	d := &dripping{drops: make(chan string, 8), stopped: make(chan struct{})}
-	r.body, r.stopped = d, func() { close(d.stopped) }
+	r.body, r.stopped = d, sync.OnceFunc(func() { close(d.stopped) })
 	return d
 }
 

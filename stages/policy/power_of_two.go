@@ -7,7 +7,7 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// PowerOfTwo samples two different workers and chooses the one with fewer requests in flight; a tie is broken at random. It
+// PowerOfTwo samples two different workers and chooses the one with fewer requests in flight; a tie goes either way. It
 // costs two loads, however many workers there are.
 func PowerOfTwo() Policy { return powerOfTwo{} }
 
@@ -29,8 +29,8 @@ func (powerOfTwo) Select(x *pipeline.Exchange, among workers.List) int {
 		x.Explain.Rate(among.At(first), float64(a), pipeline.Part{Name: "in_flight", Value: float64(a)})
 		x.Explain.Rate(among.At(second), float64(b), pipeline.Part{Name: "in_flight", Value: float64(b)})
 	}
-	if b < a || a == b && rand.IntN(2) == 1 {
+	if b < a {
 		return second
 	}
-	return first
+	return first // of equals: it was drawn at random, as likely as the other
 }
