@@ -3,9 +3,10 @@
 default:
     @just --list
 
-# Build every package and the three programs into bin/.
+# Build every package, and the three programs into bin/.
 build:
     go build ./...
+    mkdir -p bin
     go build -o bin/ ./cmd/...
 
 # Every test, with the race detector.
@@ -18,24 +19,28 @@ lint:
     go vet ./...
     go tool staticcheck ./...
 
-# Rewrite the documents that are rendered from the code.
-docs:
-    go test ./server -run Documents -update
+# The gateway in front of built-in mock engines, on port 30000.
+demo:
+    go run ./cmd/smg demo
 
-# The gateway in front of three mock engines, on port 30000.
-run:
-    ./examples/local/run.sh
-
-# Fuzz every parser of foreign bytes for a while each.
+# Fuzz every parser of foreign bytes, each for a while.
 fuzz time="30s":
     ./.ci/fuzz {{time}}
 
-# Install the gateways that `just bench` compares with, into .cache/peers.
-peers:
-    ./cmd/bench/peers.sh .cache/peers
+# Rewrite the golden files of tests.
+golden:
+    go test ./stages ./cmd/smg -update
 
-# All benchmarks of the code, then side by side with other proxies and gateways.
+# Install the gateways that `just bench` compares with, each into a folder of its own below .cache/peers.
+peers:
+    cmd/bench/peers.sh {{env('SMG_BENCH_PEERS', '.cache/peers')}}
+
+# The benchmarks of the code, then side by side with other proxies and gateways (about 40 minutes on a quiet machine).
 bench:
     go test -run - -bench . -benchmem ./...
     go run ./cmd/bench overhead
     go run ./cmd/bench stream
+
+# All that CI does.
+ci:
+    .ci/run
