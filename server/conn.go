@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -22,6 +23,9 @@ type conn struct {
 	hangups  *hangups     // who watches the connection; nil if net/http does, with its background read
 	place    place        // where hangups knows it
 
+	idle     atomic.Bool     // it waits for a request to begin
+	timedOut func(idle bool) // told once; nil then
+
 	deadline atomic.Int64 // the read deadline that net/http has asked for, in nanoseconds since began; 0: none
 	set      int64        // the one that the socket has; the reading goroutine's
 
@@ -33,7 +37,8 @@ type conn struct {
 // clientListener hands out connections that notice when their client leaves.
 type clientListener struct {
 	net.Listener
-	hangups *hangups
+	hangups  *hangups
+	timedOut func(idle bool) // told when a client has sent nothing, or no whole head, for too long
 }
 
 func (l clientListener) Accept() (net.Conn, error) {
@@ -41,7 +46,7 @@ func (l clientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := &conn{Conn: c}
+	own := &conn{Conn: c, timedOut: l.timedOut}
 	if l.hangups.add(own) {
 		own.hangups = l.hangups
 	}
@@ -61,8 +66,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Duration(d)))
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case err == nil:
+	case !errors.Is(err, os.ErrDeadlineExceeded):
 		c.left()
+	case c.timedOut != nil && c.hangups != nil && c.patience.Load() == 0 && c.deadline.Load() > 0: // neither a body nor called off
+		c.timedOut(c.idle.Load())
+		c.timedOut = nil
 	}
 	return n, err
 }
@@ -78,11 +88,11 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 // applyDeadline gives the socket the deadline that holds, unless it has one that is as good.
 func (c *conn) applyDeadline() {
-	want := c.deadline.Load()
+	now, want := sinceBegan(time.Now()), c.deadline.Load()
 	if d := c.patience.Load(); d > 0 {
-		want = sinceBegan(time.Now()) + d
+		want = now + d
 	}
-	if asGood(c.set, want) {
+	if asGood(c.set, want, now) {
 		return
 	}
 	c.set = want
@@ -104,12 +114,12 @@ func sinceBegan(t time.Time) int64 {
 	return int64(t.Sub(began))
 }
 
-// asGood tells whether a deadline will do for another: it is not later, and less than a second earlier.
-func asGood(has, want int64) bool {
+// asGood tells whether a deadline will do for another: it is not later, and earlier by less than a fiftieth of what is left.
+func asGood(has, want, now int64) bool {
 	if has <= 0 || want <= 0 {
 		return has == want
 	}
-	return has <= want && want-has < int64(time.Second)
+	return has <= want && want-has <= (want-now)/50
 }
 
 // stopReading makes a read that waits, and every later one, fail at once.
@@ -172,6 +182,13 @@ func (c *conn) endPatience() {
 }
 
 type connKey struct{}
+
+// noteState keeps in mind what a connection waits for.
+func noteState(c net.Conn, s http.ConnState) {
+	if own, ok := c.(*conn); ok {
+		own.idle.Store(s == http.StateIdle)
+	}
+}
 
 // withConn remembers the connection for its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"io"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +18,7 @@ func watchedConn(t *testing.T, h *hangups) (*conn, *net.TCPConn) {
 	defer l.Close()
 	peer, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	c, err := clientListener{l, h}.Accept()
+	c, err := clientListener{l, h, func(bool) {}}.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = peer.Close(); _ = c.Close() })
 	return c.(*conn), peer.(*net.TCPConn)
@@ -58,7 +60,9 @@ func TestTheBackgroundReadEndsAtOnce(t *testing.T) {
 
 // A socket's number is used again at once: what was said of the last connection must not hit the next.
 func TestAConnectionIsNotTakenForTheOneBeforeIt(t *testing.T) {
-	h := watching(t)
+	h, err := newHangups() // nobody runs it: events are not taken
+	require.NoError(t, err)
+	t.Cleanup(h.close)
 	first, _ := watchedConn(t, h)
 	was := first.place
 	require.Same(t, first, h.at(was))
@@ -66,10 +70,13 @@ func TestAConnectionIsNotTakenForTheOneBeforeIt(t *testing.T) {
 	require.Nil(t, h.at(was))
 
 	second, _ := watchedConn(t, h)
-	second.place.fd = was.fd // as if it had got the number
-	h.conns[was.fd] = second
+	now := second.place
+	h.conns[was.fd] = second // as if it had got the number
+	second.place.fd = was.fd
 	require.Nil(t, h.at(was))
 	delete(h.conns, was.fd)
+	second.place = now
+	h.conns[now.fd] = second
 }
 
 func TestADeadlineIsKeptThatIsAsGood(t *testing.T) {
@@ -80,15 +87,42 @@ func TestADeadlineIsKeptThatIsAsGood(t *testing.T) {
 		good      bool
 	}{
 		{"none for none", 0, 0, true},
-		{"none for one", 0, second, false},
-		{"one for none", second, 0, false},
-		{"the same", second, second, true},
-		{"a little earlier", second, second + second/2, true},
-		{"much earlier", second, 3 * second, false},
-		{"later", 2 * second, second, false},
-		{"one that calls the read off", second, -1, false},
+		{"none for one", 0, 90 * second, false},
+		{"one for none", 90 * second, 0, false},
+		{"the same", 90 * second, 90 * second, true},
+		{"a little earlier than one that is far away", 89 * second, 90 * second, true},
+		{"much earlier", 80 * second, 90 * second, false},
+		{"a little earlier than one that is near", second / 2, second, false},
+		{"later", 90 * second, 30 * second, false},
+		{"one that calls the read off", 90 * second, -1, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.good, asGood(tt.has, tt.want)) })
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.good, asGood(tt.has, tt.want, 0)) })
+	}
+}
+
+// http-dataplane.md does not know these limits; DECISIONS 38.
+func TestAClientThatSendsNothingIsTimedOutAndCounted(t *testing.T) {
+	tests := []struct{ name, sent, kind string }{
+		{"a connection that sends nothing", "", "header_read"},
+		{"a head that does not end", "GET /health HTTP/1.1\r\nHost: x\r\n", "header_read"},
+		{"a connection that is not used again", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", "idle"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := start(t, func(c *Config) { c.HeaderReadTimeout, c.IdleConnectionTimeout = 1, 1 })
+			c, err := net.Dial("tcp", g.main.Addr().String())
+			require.NoError(t, err)
+			defer c.Close()
+			_, err = c.Write([]byte(tt.sent))
+			require.NoError(t, err)
+			require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+			_, err = io.Copy(io.Discard, c)
+			require.NoError(t, err) // the gateway has closed it
+			m := g.gateway.metrics.HTTP
+			got := map[string]float64{"header_read": testutil.ToFloat64(m.HeaderTimeouts), "idle": testutil.ToFloat64(m.IdleTimeouts)}
+			require.Equal(t, 1.0, got[tt.kind])
+			require.Equal(t, 1.0, got["header_read"]+got["idle"])
+		})
 	}
 }

@@ -102,7 +102,7 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 		return s, err
 	}
 	s.front = &http.Server{
-		Handler: handler, ConnContext: withConn,
+		Handler: handler, ConnContext: withConn, ConnState: noteState,
 		ReadHeaderTimeout: cfg.HeaderReadTimeout.Duration(), IdleTimeout: cfg.IdleConnectionTimeout.Duration(),
 		ErrorLog: slog.NewLogLogger(telemetry.WithTarget(log, "smg::proxy").Handler(), slog.LevelDebug),
 	}
@@ -125,7 +125,7 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	ended := make(chan error, 2)
 	go s.hangups.run()
 	defer s.hangups.close()
-	go func() { ended <- s.front.Serve(clientListener{s.main, s.hangups}) }()
+	go func() { ended <- s.front.Serve(clientListener{s.main, s.hangups, s.countTimeout}) }()
 	if s.probes != nil {
 		go func() { ended <- s.aside.Serve(s.probes) }()
 	}
@@ -142,6 +142,16 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 		return failure
 	}
 	return nil
+}
+
+// countTimeout counts a connection that net/http is about to close: its client has begun no request, or not ended its head.
+func (s *server) countTimeout(idle bool) {
+	m := s.gateway.metrics.HTTP
+	if idle {
+		m.IdleTimeouts.Inc()
+		return
+	}
+	m.HeaderTimeouts.Inc()
 }
 
 // shutdown: not ready any more, but still serving for the settle window; then no new connections, and the requests in flight,
