@@ -29,7 +29,7 @@ fuzz time="30s":
 
 # Rewrite the golden files of tests.
 golden:
-    go test ./stages ./cmd/smg -update
+    go test ./stages ./server -update
 
 # Install the gateways that `just bench` compares with, each into a folder of its own below .cache/peers.
 peers:
