@@ -194,14 +194,14 @@ func (c *client) Abort() { c.aborted = true }
 
 func (c *client) Gone() bool {
 	if c.conn != nil {
-		return c.conn.isGone()
+		return c.conn.departure.Gone()
 	}
 	return c.r.Context().Err() != nil
 }
 
 func (c *client) Watch(w pipeline.GoneWatcher) {
 	if c.conn != nil {
-		c.conn.watch(w)
+		c.conn.departure.Watch(w)
 		return
 	}
 	c.mu.Lock()
@@ -214,7 +214,7 @@ func (c *client) Watch(w pipeline.GoneWatcher) {
 
 func (c *client) Unwatch(w pipeline.GoneWatcher) {
 	if c.conn != nil {
-		c.conn.unwatch(w)
+		c.conn.departure.Unwatch(w)
 		return
 	}
 	c.mu.Lock()

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,9 +27,7 @@ type conn struct {
 	deadline atomic.Int64 // the read deadline that net/http has asked for, in nanoseconds since began; 0: none
 	set      int64        // the one that the socket has; the reading goroutine's
 
-	mu       sync.Mutex
-	watchers []pipeline.GoneWatcher
-	gone     bool
+	departure pipeline.Departure
 }
 
 // clientListener hands out connections that notice when their client leaves.
@@ -69,7 +65,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case !errors.Is(err, os.ErrDeadlineExceeded):
-		c.left()
+		c.departure.Happen()
 	case c.timedOut != nil && c.hangups != nil && c.patience.Load() == 0 && c.deadline.Load() > 0: // neither a body nor called off
 		c.timedOut(c.idle.Load())
 		c.timedOut = nil
@@ -135,43 +131,8 @@ func (c *conn) Close() error {
 	if c.hangups != nil {
 		c.hangups.remove(c)
 	}
-	c.left()
+	c.departure.Happen()
 	return c.Conn.Close()
-}
-
-// left tells everybody who watches. The lock is held meanwhile: when Unwatch returns, nobody is being told any more.
-func (c *conn) left() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	for _, w := range c.watchers {
-		w.ClientGone()
-	}
-	c.watchers = nil
-}
-
-func (c *conn) watch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		w.ClientGone()
-		return
-	}
-	c.watchers = append(c.watchers, w)
-}
-
-func (c *conn) unwatch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.Index(c.watchers, w); i >= 0 {
-		c.watchers = slices.Delete(c.watchers, i, i+1)
-	}
-}
-
-func (c *conn) isGone() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gone
 }
 
 // endPatience takes the time-out of body reads away.
@@ -181,14 +142,14 @@ func (c *conn) endPatience() {
 	}
 }
 
-type connKey struct{}
-
 // noteState keeps in mind what a connection waits for.
 func noteState(c net.Conn, s http.ConnState) {
 	if own, ok := c.(*conn); ok {
 		own.idle.Store(s == http.StateIdle)
 	}
 }
+
+type connKey struct{}
 
 // withConn remembers the connection for its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {

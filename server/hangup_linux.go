@@ -15,8 +15,8 @@ type hangups struct {
 	fd   int
 
 	mu    sync.Mutex
-	conns map[int32]*conn
-	added int32 // tells one connection from the next that gets its number
+	conns map[int32]*conn // nil once closed: then the descriptor's number may be another's
+	added int32           // tells one connection from the next that gets its number
 }
 
 // place is where a connection is known: the number of its socket, and which of those that had that number it is.
@@ -35,7 +35,12 @@ func newHangups() (*hangups, error) {
 	return &hangups{file: os.NewFile(uintptr(fd), "hangups"), fd: fd, conns: map[int32]*conn{}}, nil
 }
 
-func (h *hangups) close() { _ = h.file.Close() }
+func (h *hangups) close() {
+	h.mu.Lock()
+	h.conns = nil
+	h.mu.Unlock()
+	_ = h.file.Close()
+}
 
 // add begins to watch a connection; false if it cannot be watched, and net/http has to.
 func (h *hangups) add(c *conn) bool {
@@ -45,6 +50,9 @@ func (h *hangups) add(c *conn) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.conns == nil {
+		return false
+	}
 	h.added++
 	c.place = place{fd, h.added}
 	event := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | syscall.EPOLLONESHOT, Fd: fd, Pad: h.added}
@@ -83,17 +91,18 @@ func (h *hangups) run() {
 	}
 	events := make([]syscall.EpollEvent, 64)
 	for {
-		n := 0
-		err := raw.Read(func(fd uintptr) (done bool) {
-			n, err = syscall.EpollWait(int(fd), events, 0)
-			return n > 0 || err != nil && !errors.Is(err, syscall.EINTR)
+		var n int
+		var failed error
+		closed := raw.Read(func(fd uintptr) (done bool) {
+			n, failed = syscall.EpollWait(int(fd), events, 0)
+			return n != 0
 		})
-		if err != nil {
+		if closed != nil || failed != nil && !errors.Is(failed, syscall.EINTR) {
 			return
 		}
 		for _, e := range events[:max(n, 0)] {
 			if c := h.at(place{e.Fd, e.Pad}); c != nil {
-				c.left()
+				c.departure.Happen()
 			}
 		}
 	}

@@ -43,9 +43,9 @@ func TestAClientThatLeavesIsNoticedWithoutARead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, peer := watchedConn(t, watching(t))
-			require.False(t, c.isGone())
+			require.False(t, c.departure.Gone())
 			leave(peer)
-			require.Eventually(t, c.isGone, patience, time.Millisecond)
+			require.Eventually(t, c.departure.Gone, patience, time.Millisecond)
 		})
 	}
 }

@@ -4,21 +4,25 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync/atomic"
+	"sync"
 )
 
-// heapFloor is how much garbage may pile up before it is collected, however little is alive. A gateway keeps a few megabytes alive and
-// allocates hundreds a second: by the runtime's default rule, that garbage may equal what is alive, it would collect fifty times a second.
+// heapFloor is how many bytes of garbage may pile up before they are collected, however little is alive. A gateway keeps a few
+// megabytes alive and allocates hundreds a second: by the runtime's default rule, which lets as much garbage pile up as is
+// alive, it would collect dozens of times a second.
 const heapFloor = 16 << 20
 
-// keepHeapFloor makes the collector wait until there are heapFloor bytes of garbage, or as many as are alive, whichever is more. It
-// looks again after every collection, until stop is called.
+// keepHeapFloor makes the collector wait until there are heapFloor bytes of garbage, or as many as are alive, whichever is more.
+// It looks again after every collection, until stop is called.
 func keepHeapFloor() (stop func()) {
-	var over atomic.Bool
+	var mu sync.Mutex // else a look could come behind the stop
+	over := false
 	before := debug.SetGCPercent(100)
 	var look func(*sentinel)
 	look = func(*sentinel) {
-		if over.Load() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
 			return
 		}
 		debug.SetGCPercent(percentFor(liveHeap()))
@@ -26,7 +30,9 @@ func keepHeapFloor() (stop func()) {
 	}
 	runtime.SetFinalizer(&sentinel{}, look)
 	return func() {
-		over.Store(true)
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
 		debug.SetGCPercent(before)
 	}
 }

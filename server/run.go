@@ -111,6 +111,9 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 }
 
 func (s *server) closeListeners() {
+	if s.hangups != nil {
+		s.hangups.close()
+	}
 	for _, l := range []net.Listener{s.main, s.probes} {
 		if l != nil {
 			_ = l.Close()

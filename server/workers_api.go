@@ -105,10 +105,7 @@ func (g *gateway) readSpec(x *pipeline.Exchange) (workers.Spec, error) {
 	case err != nil:
 		return workers.Spec{}, forward.UploadFailure(err)
 	case int64(len(body)) > g.cfg.MaxPayloadSize:
-		return workers.Spec{}, &pipeline.Error{
-			Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
-			Message: "The request body is larger than the gateway accepts", Terminal: true,
-		}
+		return workers.Spec{}, forward.UploadTooLarge()
 	}
 	spec, err := workers.ParseSpec(body)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages/forward"
 )
 
 // BodySettings say how bodies are read.
@@ -117,7 +118,7 @@ func (s *body) read(x *pipeline.Exchange, memory *[]byte) error {
 		*memory, x.Body.Bytes = buf, buf
 		switch {
 		case int64(len(buf)) > s.MaxBytes:
-			return bodyTooLarge()
+			return forward.UploadTooLarge()
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,9 +32,7 @@ type caller struct {
 	timeouts []time.Duration // of reads, as they were set
 	reads    int
 
-	mu       sync.Mutex
-	gone     bool
-	watchers []pipeline.GoneWatcher
+	pipeline.Departure
 }
 
 var _ pipeline.Client = (*caller)(nil)
@@ -77,15 +73,7 @@ func chunked(path, body string) *caller {
 }
 
 // leave is what a client does that has had enough.
-func (c *caller) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	for _, w := range c.watchers {
-		w.ClientGone()
-	}
-	c.watchers = nil
-}
+func (c *caller) leave() { c.Happen() }
 
 func (c *caller) Method() string                 { return c.method }
 func (c *caller) Path() string                   { return c.path }
@@ -155,36 +143,8 @@ func (*caller) SetWriteDeadline(time.Time) error   { return nil }
 func (c *caller) Trailers(fields []pipeline.Field) { c.trailers = append(c.trailers, fields...) }
 func (c *caller) Abort()                           { c.aborted = true }
 
-func (c *caller) Gone() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gone
-}
-
-func (c *caller) Watch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		w.ClientGone()
-		return
-	}
-	c.watchers = append(c.watchers, w)
-}
-
-func (c *caller) Unwatch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.Index(c.watchers, w); i >= 0 {
-		c.watchers = slices.Delete(c.watchers, i, i+1)
-	}
-}
-
 // watched is how many still wait for the client to leave.
-func (c *caller) watched() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.watchers)
-}
+func (c *caller) watched() int { return c.Watching() }
 
 // code is the error code that the client was told.
 func (c *caller) code() string {

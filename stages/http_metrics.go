@@ -2,7 +2,6 @@ package stages
 
 import (
 	"context"
-	"time"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/telemetry"
@@ -66,7 +65,7 @@ func (s *httpMetrics) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 }
 
 func phase(x *pipeline.Exchange) telemetry.Phase {
-	if x.HeadAt() == (time.Time{}) {
+	if x.HeadAt().IsZero() {
 		return telemetry.PhaseBeforeHead
 	}
 	return telemetry.PhaseStreaming

@@ -1,9 +1,8 @@
 package stages
 
 import (
-	"net/http"
-
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages/forward"
 )
 
 // PayloadLimit refuses a request whose declared body is larger than maxBytes, before anything else looks at it: 413. A body
@@ -18,14 +17,7 @@ func (*payloadLimit) Name() string { return "payload_limit" }
 
 func (s *payloadLimit) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	if x.Client.ContentLength() > s.maxBytes {
-		return bodyTooLarge()
+		return forward.UploadTooLarge()
 	}
 	return next(x)
-}
-
-func bodyTooLarge() *pipeline.Error {
-	return &pipeline.Error{
-		Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
-		Message: "The request body is larger than the gateway accepts", Terminal: true,
-	}
 }

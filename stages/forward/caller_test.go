@@ -45,8 +45,8 @@ type caller struct {
 	trailers []pipeline.Field
 	aborted  bool
 	deadline time.Time
-	gone     bool
-	watchers []pipeline.GoneWatcher
+
+	pipeline.Departure
 }
 
 var _ pipeline.Client = (*caller)(nil)
@@ -166,40 +166,8 @@ func (c *caller) Abort() {
 	c.aborted = true
 }
 
-func (c *caller) Gone() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gone
-}
-
-func (c *caller) Watch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		w.ClientGone()
-		return
-	}
-	c.watchers = append(c.watchers, w)
-}
-
-func (c *caller) Unwatch(w pipeline.GoneWatcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.Index(c.watchers, w); i >= 0 {
-		c.watchers = slices.Delete(c.watchers, i, i+1)
-	}
-}
-
 // leave is what a client does that has had enough.
-func (c *caller) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	for _, w := range c.watchers {
-		w.ClientGone()
-	}
-	c.watchers = nil
-}
+func (c *caller) leave() { c.Happen() }
 
 // got is all of the response body that reached the client: what was not flushed is lost in an abort.
 func (c *caller) got() string {

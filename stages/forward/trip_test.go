@@ -113,7 +113,7 @@ func (r *trip) start() (wait func() *trip) {
 		case <-time.After(waiting):
 			r.tb.Fatal("the request does not end")
 		}
-		require.Empty(r.tb, r.watchers, "nobody waits for the client any more")
+		require.Zero(r.tb, r.Watching(), "nobody waits for the client any more")
 		require.Zero(r.tb, r.worker.InFlight())
 		require.True(r.tb, r.deadline.IsZero(), "no deadline stays on the client's connection")
 		require.Equal(r.tb, r.broke(), r.aborted && r.status != 0, "a response that broke is cut, and no other")

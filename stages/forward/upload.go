@@ -39,10 +39,7 @@ func (u *upload) Read(p []byte) (n int, err error) {
 		return n, &uploadError{UploadFailure(err)}
 	}
 	if u.left -= int64(n); u.limited && u.left < 0 {
-		return 0, &uploadError{&pipeline.Error{
-			Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
-			Message: "The request body is larger than the gateway accepts", Terminal: true,
-		}}
+		return 0, &uploadError{UploadTooLarge()}
 	}
 	return n, err
 }
@@ -65,6 +62,14 @@ func (u *upload) Close() error {
 
 // starves tells whether the upload waits for the client, or did when it was closed.
 func (u *upload) starves() bool { return u.waiting.Load() || u.starved.Load() }
+
+// UploadTooLarge is the answer to a client whose request body is larger than the gateway accepts.
+func UploadTooLarge() *pipeline.Error {
+	return &pipeline.Error{
+		Status: http.StatusRequestEntityTooLarge, Code: "request_body_too_large",
+		Message: "The request body is larger than the gateway accepts", Terminal: true,
+	}
+}
 
 // UploadFailure is the answer to a client whose request body could not be read: 408 if it stalled, else 400.
 func UploadFailure(err error) *pipeline.Error {
