@@ -5,6 +5,8 @@ type RequestBody struct {
 	// Streamed tells that the body is not read before a worker is chosen: Bytes is empty, and forward reads from the client.
 	// Then there is one attempt.
 	Streamed bool
+	// Reason is why it is streamed or not, as smg_router_request_body_path_total says it; "" where nobody decided.
+	Reason string
 	// Bytes is the body as the client wrote it, with the edits that stages have made. It is valid while the request lasts.
 	Bytes []byte
 	// Peeked are the bytes of a streamed body that were read to look for a model; they go first.

@@ -11,30 +11,45 @@ import (
 
 // Chain is the assembled way of a route's requests. It never changes; the methods that alter it give a new one, checked again.
 type Chain struct {
+	options
 	route   string
 	stages  []Stage
-	form    Form
 	entry   Next
+	timed   Next                    // entry for requests whose stages are timed; nil without a tracer
 	runtime atomic.Pointer[Runtime] // who supervises detached work; set when the chain is served
+}
+
+// options are what a chain has beside its stages, and what chains made from it keep.
+type options struct {
+	form   Form
+	tracer Tracer
 }
 
 // Assemble puts the stages of a route together, outermost first, and checks them: names are unique, and every fact that a
 // stage needs is given by a stage before it. It starts nothing. The error says what is wrong and what to do about it.
 func Assemble(route string, stages ...Stage) (*Chain, error) {
-	return assemble(route, nil, stages)
+	return assemble(route, options{}, stages)
 }
 
-func assemble(route string, form Form, stages []Stage) (*Chain, error) {
+func assemble(route string, o options, stages []Stage) (*Chain, error) {
 	if err := check(route, stages); err != nil {
 		return nil, err
 	}
-	c := &Chain{route: route, stages: slices.Clone(stages), form: form}
+	c := &Chain{route: route, stages: slices.Clone(stages), options: o}
+	c.entry = c.linked(link)
+	if o.tracer != nil {
+		c.timed = c.linked(timedLink)
+	}
+	return c, nil
+}
+
+// linked puts the stages together by a link for each.
+func (c *Chain) linked(link func(Stage, Next) Next) Next {
 	next := Next(func(*Exchange) error { return nil })
 	for _, s := range slices.Backward(c.stages) {
 		next = link(s, next)
 	}
-	c.entry = next
-	return c, nil
+	return next
 }
 
 func link(s Stage, next Next) Next {
@@ -98,8 +113,17 @@ func (c *Chain) Stages() []Stage { return slices.Clone(c.stages) }
 
 // WithForm gives a chain whose errors have another form than [OpenAIForm].
 func (c *Chain) WithForm(f Form) *Chain {
-	formed, _ := assemble(c.route, f, c.stages) // the stages were checked before
-	return formed
+	return c.with(options{f, c.tracer})
+}
+
+// Traced gives a chain whose requests a tracer records.
+func (c *Chain) Traced(t Tracer) *Chain {
+	return c.with(options{c.form, t})
+}
+
+func (c *Chain) with(o options) *Chain {
+	other, _ := assemble(c.route, o, c.stages) // the stages were checked before
+	return other
 }
 
 // Before gives a chain with a stage in front of the named one.
@@ -120,7 +144,7 @@ func (c *Chain) Until(name string) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(c.route, c.form, c.stages[:i+1])
+	return assemble(c.route, c.options, c.stages[:i+1])
 }
 
 // edit replaces the stages from the named one plus from, to the named one plus to.
@@ -129,7 +153,7 @@ func (c *Chain) edit(name string, from, to int, with ...Stage) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(c.route, c.form, slices.Concat(c.stages[:i+from], with, c.stages[i+to:]))
+	return assemble(c.route, c.options, slices.Concat(c.stages[:i+from], with, c.stages[i+to:]))
 }
 
 func (c *Chain) find(name string) (int, error) {
@@ -161,5 +185,8 @@ func (c *Chain) Run(x *Exchange) error {
 	if x.Arrived.IsZero() {
 		x.Arrived = time.Now()
 	}
-	return x.Conclude(c.entry)
+	if c.tracer == nil {
+		return x.Conclude(c.entry)
+	}
+	return c.traced(x)
 }

@@ -31,9 +31,12 @@ type Exchange struct {
 	DryRun  bool         // nothing is booked, counted or recorded
 
 	chain     *Chain
-	status    int       // of the response head that was written, 0 before
-	headAt    time.Time // when it was written
-	code      string    // of the error that was answered
+	trace     Trace         // nil: nothing is recorded
+	timed     bool          // the record wants to hear of stages
+	behind    time.Duration // spent behind the stage that runs, or waiting for others
+	status    int           // of the response head that was written, 0 before
+	headAt    time.Time     // when it was written
+	code      string        // of the error that was answered
 	concluded bool
 	base      int // how many watchers were there before the first attempt
 	watchers  []Watcher
@@ -210,6 +213,7 @@ func (x *Exchange) reset() {
 	x.Client, x.Arrived, x.ID, x.Body, x.Model, x.Asked, x.Served = nil, time.Time{}, "", RequestBody{}, "", "", false
 	x.Prompt, x.Key, x.Judge, x.Explain, x.DryRun = RoutingPrompt{}, RoutingKey{}, nil, nil, false
 	x.Number, x.Pool, x.Candidates = 0, workers.List{}, workers.List{}
+	x.trace, x.timed, x.behind = nil, false, 0
 	x.chain, x.status, x.headAt, x.code, x.concluded, x.base = nil, 0, time.Time{}, "", false, 0
 	clear(x.watchers)
 	clear(x.scratch[:x.kept]) // a later Keep may have left more behind than its own

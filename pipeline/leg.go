@@ -26,6 +26,7 @@ const (
 type Leg struct {
 	Worker  *workers.Worker
 	Role    workers.Type
+	Policy  string // who chose the worker; "" if no policy did
 	Outcome Outcome
 	Status  int // of the worker's answer, or the one that stands for its failure; 0 while nothing is known
 
@@ -84,7 +85,7 @@ func (l *Leg) ReleaseTrial() {
 
 func (l *Leg) reset(w *workers.Worker, role workers.Type) {
 	l.Worker, l.Role, l.Outcome, l.Status, l.trial = w, role, NotSent, 0, workers.Trial{}
-	l.Sent, l.FirstEvent, l.Streamed, l.Usage = time.Time{}, time.Time{}, false, Usage{}
+	l.Policy, l.Sent, l.FirstEvent, l.Streamed, l.Usage = "", time.Time{}, time.Time{}, false, Usage{}
 	l.state.Store(uncounted)
 }
 

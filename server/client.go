@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/textproto"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
@@ -21,6 +24,11 @@ type client struct {
 	conn    *conn // nil if the server was not made by this package, or speaks HTTP/2
 	allow   string
 	aborted bool
+
+	// For requests without a connection of this package:
+	patience time.Duration // how long one Read may wait; 0: for ever
+	deadline atomic.Int64  // of the Read that waits, in nanoseconds since began; 0: none
+	stopped  atomic.Bool   // reading has been called off
 
 	ownsCORS bool // the gateway says which origins may read the answer; what a worker says of that is left out
 
@@ -47,7 +55,9 @@ func (c *client) release() {
 	if c.conn != nil {
 		c.conn.endPatience()
 	}
-	c.w, c.r, c.conn, c.allow, c.aborted, c.ownsCORS, c.stops = nil, nil, nil, "", false, false, nil
+	c.w, c.r, c.conn, c.allow, c.aborted, c.ownsCORS, c.stops, c.patience = nil, nil, nil, "", false, false, nil, 0
+	c.deadline.Store(0)
+	c.stopped.Store(false)
 	clients.Put(c)
 	if aborted {
 		panic(http.ErrAbortHandler)
@@ -66,6 +76,9 @@ func (c *client) Header(name string) string {
 	if values := c.r.Header[name]; len(values) > 0 {
 		return values[0]
 	}
+	if name == "Host" { // net/http keeps it apart
+		return c.r.Host
+	}
 	return ""
 }
 
@@ -82,21 +95,30 @@ func (c *client) Headers(yield func(name, value string) bool) {
 // Read ends reading when it fails. Else net/http, which reads what is left of a body before it sends an answer, would wait for a
 // client that has stalled, and the client for its 408.
 func (c *client) Read(p []byte) (int, error) {
+	if c.patience > 0 {
+		c.setReadDeadline(time.Now().Add(c.patience))
+	}
 	n, err := c.r.Body.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // the body's own io.EOF
+	switch {
+	case err == nil:
+	case err == io.EOF: //nolint:errorlint // the body's own
+		c.endPatience() // from here on net/http reads, to notice a client that leaves
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.StopReading()
+	default:
+		c.failReads()
 	}
 	return n, err
 }
 
-// SetReadTimeout takes effect where reads go to the network: a body that came with the head costs nothing. Behind HTTP/2 the
-// time-out covers the whole body from now on, since single reads cannot be told apart there.
+// SetReadTimeout takes effect where reads go to the network, so that a body that came with the head costs nothing. A connection
+// that this package has not accepted has a deadline set for each Read.
 func (c *client) SetReadTimeout(d time.Duration) {
 	switch {
 	case c.conn == nil && d > 0:
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(d))
+		c.patience = d
 	case c.conn == nil:
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+		c.endPatience()
 	case d > 0:
 		c.conn.patience.Store(int64(d))
 	default:
@@ -104,8 +126,31 @@ func (c *client) SetReadTimeout(d time.Duration) {
 	}
 }
 
-// StopReading uses a time in the past, which wakes a read that waits.
+// endPatience takes the time-out of reads away, where this package has not accepted the connection.
+func (c *client) endPatience() {
+	if c.patience > 0 {
+		c.patience = 0
+		c.setReadDeadline(time.Time{})
+	}
+}
+
+// setReadDeadline sets a deadline that comes no later than a StopReading at the same time: then every read fails.
+func (c *client) setReadDeadline(t time.Time) {
+	c.deadline.Store(sinceBegan(t))
+	_ = http.NewResponseController(c.w).SetReadDeadline(t)
+	if c.stopped.Load() {
+		c.failReads()
+	}
+}
+
+// StopReading may come from any goroutine.
 func (c *client) StopReading() {
+	c.stopped.Store(true)
+	c.failReads()
+}
+
+// failReads uses a time in the past, which wakes a read that waits.
+func (c *client) failReads() {
 	if c.conn != nil {
 		c.conn.stopReading()
 		return
@@ -167,11 +212,15 @@ func given(before []pipeline.Field, name string) bool {
 
 func (c *client) Write(p []byte) (int, error) { return c.w.Write(p) }
 
+// Flush is no failure where somebody's ResponseWriter cannot: it sends what it has when it pleases.
 func (c *client) Flush() error {
 	if f, ok := c.w.(interface{ FlushError() error }); ok {
 		return f.FlushError()
 	}
-	return http.NewResponseController(c.w).Flush()
+	if err := http.NewResponseController(c.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 func (c *client) SetWriteDeadline(t time.Time) error {
@@ -196,7 +245,17 @@ func (c *client) Gone() bool {
 	if c.conn != nil {
 		return c.conn.departure.Gone()
 	}
-	return c.r.Context().Err() != nil
+	return c.r.Context().Err() != nil && !c.readFailed()
+}
+
+// readFailed tells whether the request's context may have ended for another reason than that the client has left: over HTTP/1
+// net/http also ends it when a read fails, be it that it has waited too long or was called off.
+func (c *client) readFailed() bool {
+	if c.r.ProtoMajor != 1 {
+		return false
+	}
+	d := c.deadline.Load()
+	return c.stopped.Load() || d != 0 && sinceBegan(time.Now()) >= d
 }
 
 func (c *client) Watch(w pipeline.GoneWatcher) {
@@ -209,7 +268,11 @@ func (c *client) Watch(w pipeline.GoneWatcher) {
 	if c.stops == nil {
 		c.stops = map[pipeline.GoneWatcher]func() bool{}
 	}
-	c.stops[w] = watchContext(c.r.Context(), w)
+	c.stops[w] = watchContext(c.r.Context(), func() {
+		if !c.readFailed() {
+			w.ClientGone()
+		}
+	})
 }
 
 func (c *client) Unwatch(w pipeline.GoneWatcher) {
@@ -226,12 +289,12 @@ func (c *client) Unwatch(w pipeline.GoneWatcher) {
 	}
 }
 
-// watchContext calls w once ctx ends. The returned function waits for a call that is under way.
-func watchContext(ctx context.Context, w pipeline.GoneWatcher) func() bool {
+// watchContext calls f once ctx ends. The returned function waits for a call that is under way.
+func watchContext(ctx context.Context, f func()) func() bool {
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(told)
-		w.ClientGone()
+		f()
 	})
 	return func() bool {
 		if stop() {

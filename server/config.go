@@ -20,6 +20,7 @@ type Config struct {
 	HealthConfig  `group:"Health Checks"`
 	LogConfig     `group:"Logging"`
 	MetricsConfig `group:"Metrics"`
+	TraceConfig   `group:"Tracing"`
 	RuntimeConfig `group:"Runtime"`
 }
 

@@ -21,6 +21,7 @@ type gateway struct {
 	cfg     *Config
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	tracing *telemetry.Tracing // nil: off
 
 	registry *workers.Registry
 	enroller *workers.Enroller
@@ -51,6 +52,9 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	var err error
 	g.policies, err = policy.NewSet(cfg.Policy, policy.Settings{}, g.demand, telemetry.WithTarget(log, "smg::policies::registry"))
 	if err != nil {
+		return nil, err
+	}
+	if g.tracing, err = newTracing(cfg, log, metrics); err != nil { // last of what may fail: it runs from now on
 		return nil, err
 	}
 	g.registry.Listen(&series{metrics: metrics.Workers, log: telemetry.WithTarget(log, "smg::worker")})
@@ -159,4 +163,19 @@ func (g *gateway) close(ctx context.Context) {
 	g.runtime.Stop(ctx)
 	g.enroller.Close()
 	g.transport.CloseIdleConnections()
+	// The grace period of requests is not that of their spans: those of the last ones have just ended.
+	if err := g.tracing.Close(context.WithoutCancel(ctx)); err != nil {
+		g.log.Warn("the last spans could not be sent", "error", err)
+	}
+}
+
+// newTracing makes the tracing that the configuration asks for; nil if it asks for none.
+func newTracing(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*telemetry.Tracing, error) {
+	if !cfg.EnableTrace {
+		return nil, nil
+	}
+	return telemetry.NewTracing(telemetry.TracingOptions{
+		Endpoint: cfg.OTLPTracesEndpoint, Ratio: cfg.TraceSampleRatio, Version: Version,
+		Metrics: metrics.Traces, Log: telemetry.WithTarget(log, "smg::telemetry"),
+	})
 }

@@ -80,7 +80,7 @@ func (g *gateway) admin(route string, last pipeline.Stage) (*pipeline.Chain, err
 
 // chains are the chains of all routes.
 func (g *gateway) chains() ([]*pipeline.Chain, error) {
-	var a assembly
+	a := assembly{traced: g.traced}
 	a.add(g.inference("POST /v1/chat/completions", stages.Chat))
 	a.add(g.inference("POST /v1/completions", stages.Completions))
 	a.add(g.inference("POST /generate", stages.Generate))
@@ -112,14 +112,26 @@ func (g *gateway) chains() ([]*pipeline.Chain, error) {
 
 // assembly gathers chains until the first that cannot be assembled.
 type assembly struct {
+	traced func(*pipeline.Chain) *pipeline.Chain
 	chains []*pipeline.Chain
 	err    error
 }
 
 func (a *assembly) add(c *pipeline.Chain, err error) {
-	if a.err == nil {
-		a.chains, a.err = append(a.chains, c), err
+	if err != nil && a.err == nil {
+		a.err = err
 	}
+	if a.err == nil {
+		a.chains = append(a.chains, a.traced(c))
+	}
+}
+
+// traced is a chain whose requests are recorded; those of probes are not.
+func (g *gateway) traced(c *pipeline.Chain) *pipeline.Chain {
+	if isProbe(c.Route()) {
+		return c
+	}
+	return c.Traced(stages.Tracer(c.Route(), g.tracing, g.metrics))
 }
 
 // pathOf is the path template of a route.

@@ -40,6 +40,7 @@ func (c *Config) Validate() []Violation {
 	c.BreakerConfig.check(&found)
 	c.HealthConfig.check(&found)
 	c.MetricsConfig.check(&found)
+	c.TraceConfig.check(&found)
 	c.RuntimeConfig.check(&found)
 	c.checkCollisions(&found)
 	return found

@@ -82,6 +82,18 @@ func TestValuesOutsideTheirRangeAreRefused(t *testing.T) {
 		{"buckets ascend", func(c *server.Config) { c.DurationBuckets = []float64{1, 0.5} }, "invalid --prometheus-duration-buckets: '0.5': must be above the bound before it (1)"},
 		{"buckets differ", func(c *server.Config) { c.DurationBuckets = []float64{1, 1} }, "invalid --prometheus-duration-buckets: '1': must be above the bound before it (1)"},
 		{"a bucket is a number", func(c *server.Config) { c.DurationBuckets = []float64{1, math.NaN()} }, "invalid --prometheus-duration-buckets: 'NaN': must be a finite number"},
+		{"a collector has a port", collector("collector"), "invalid --otlp-traces-endpoint: 'collector': must have a host and a port"},
+		{"a collector has a host", collector(":4317"), "invalid --otlp-traces-endpoint: ':4317': must have a host and a port"},
+		{"a collector's port is not 0", collector("c:0"), "invalid --otlp-traces-endpoint: 'c:0': must have a port between 1 and 65535"},
+		{"a collector's port is a port", collector("c:70000"), "invalid --otlp-traces-endpoint: 'c:70000': must have a port between 1 and 65535"},
+		{"a collector may be a name", collector("otel-collector:4317"), ""},
+		{"a collector may have an IPv6 address", collector("[::1]:4317"), ""},
+		{"an IPv6 address alone is no collector", collector("[::1]"), "invalid --otlp-traces-endpoint: '[::1]': must have a host and a port"},
+		{"a collector may be reached by TLS", collector("https://collector.example:4317"), ""},
+		{"a collector's usual port may be left out of a URL", collector("https://collector.example"), ""},
+		{"a collector speaks HTTP", collector("ftp://c:1"), "invalid --otlp-traces-endpoint: 'ftp://c:1': must be HOST:PORT or a URL with http:// or https://"},
+		{"a collector that is not used is not checked", func(c *server.Config) { c.OTLPTracesEndpoint = "nonsense" }, ""},
+		{"a share of the traces is at most all", func(c *server.Config) { c.EnableTrace, c.TraceSampleRatio = true, new(1.5) }, "invalid --trace-sample-ratio: '1.5': must be between 0.0 and 1.0"},
 		{"there is at least one thread", func(c *server.Config) { c.WorkerThreads = port(0) }, "invalid --runtime-worker-threads: '0': must be between 1 and 65536"},
 	}
 	for _, tt := range tests {
@@ -95,6 +107,10 @@ func TestValuesOutsideTheirRangeAreRefused(t *testing.T) {
 			require.Equal(t, []string{tt.want}, sentences(cfg.Validate()))
 		})
 	}
+}
+
+func collector(endpoint string) func(*server.Config) {
+	return func(c *server.Config) { c.EnableTrace, c.OTLPTracesEndpoint = true, endpoint }
 }
 
 // cli.md, section 6: report all violations at once

@@ -41,6 +41,7 @@ func (s *accessLog) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	info := requestInfo.Fill(x)
 	info.Method, info.Path, info.Query = x.Client.Method(), x.Client.Path(), x.Client.Query()
 	info.Version, info.RequestID = x.Client.Protocol(), x.ID
+	info.TraceID, info.SpanID = x.TraceIDs()
 
 	s.write(s.requests, s.at(slog.LevelInfo), "started processing request", info)
 	err := x.Conclude(next)

@@ -32,7 +32,7 @@ func (*account) Contract() pipeline.Contract {
 }
 
 // errPanicked is the end of a request behind a stage that did not return.
-var errPanicked = &pipeline.Error{Status: http.StatusInternalServerError, Code: "internal_error"}
+var errPanicked = &pipeline.Error{Status: http.StatusInternalServerError, Code: "internal_error", Terminal: true}
 
 func (s *account) Handle(x *pipeline.Exchange, next pipeline.Next) (err error) {
 	series := s.metrics.Router.Series(s.metrics.ModelLabel(x.Model, x.Served), s.endpoint)

@@ -77,6 +77,7 @@ func (*buffer) Contract() pipeline.Contract {
 func (s *buffer) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	if s.kind.mayStream() {
 		why := s.decide(x.Client)
+		x.Body.Reason = bodyPaths[why].reason
 		x.Body.Streamed = why == retryForfeited || why == pureForward
 		s.counts[why].Inc()
 	}

@@ -46,6 +46,8 @@ const (
 	fieldReasoningEffort
 	fieldMCPServers
 	fieldDataParallelRank
+	fieldSeed
+	fieldConversation
 	fieldCount // how many there are; at most 64, the bits of a fieldSet
 )
 
@@ -91,6 +93,8 @@ var fieldNames = [fieldCount]string{
 	fieldReasoningEffort:     "reasoning_effort",
 	fieldMCPServers:          "mcp_servers",
 	fieldDataParallelRank:    "data_parallel_rank",
+	fieldSeed:                "seed",
+	fieldConversation:        "conversation",
 }
 
 func (id field) String() string { return fieldNames[id] }

@@ -38,7 +38,7 @@ func (s *selection) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		return pipeline.NoAvailableWorkers(x)
 	}
 	w := x.Candidates.At(i)
-	x.Legs.Add(w, w.Type())
+	x.Legs.Add(w, w.Type()).Policy = p.Name()
 	if !x.DryRun {
 		s.count(x, p, w.Type().String(), w.Mode().String())
 	}

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"net/textproto"
+	"strings"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/telemetry"
@@ -9,7 +10,7 @@ import (
 
 // RequestID gives the request an id: the value of the first of the headers that is present, if it can stand in a header and a
 // log line (1 to 128 visible ASCII characters), else a fresh one. The response carries it as x-request-id, whatever comes of
-// the request. An id never routes a request.
+// the request, and on /v1/messages as request-id too, which is where the clients of that API look. An id never routes a request.
 func RequestID(headers []string) pipeline.Stage {
 	s := &requestID{}
 	for _, name := range headers {
@@ -37,7 +38,16 @@ func (s *requestID) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		x.ID = telemetry.MintRequestID(x.Client.Path())
 	}
 	x.Client.SetHeader("X-Request-Id", x.ID)
+	if isMessages(x.Client.Path()) {
+		x.Client.SetHeader("Request-Id", x.ID)
+	}
 	return next(x)
+}
+
+// isMessages tells the routes of the Anthropic API.
+func isMessages(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/v1/messages")
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // sent is the value of the first header that is present.

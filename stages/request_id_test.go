@@ -53,6 +53,26 @@ func TestRequestIDKeepsWhatTheClientSentIfItIsFit(t *testing.T) {
 	}
 }
 
+// DECISIONS 26: what clients of /v1/messages are told is in the form that they know; the official one reads the id from request-id.
+func TestRequestIDIsWhereClientsOfMessagesLookForIt(t *testing.T) {
+	for path, want := range map[string][]string{
+		"/v1/messages":              {"mine"},
+		"/v1/messages/count_tokens": {"mine"},
+		"/v1/messagesandmore":       {"the worker's"},
+		chatPath:                    {"the worker's"},
+	} {
+		c := post(path, small, "X-Request-Id", "mine")
+		theirs := &pipeline.Answer{Status: 503, Fields: []pipeline.Field{{Name: "Request-Id", Value: "the worker's"}}}
+		failing := pipeline.StageFunc("failing", pipeline.Contract{}, func(*pipeline.Exchange, pipeline.Next) error {
+			return &pipeline.Error{Status: 503, Held: theirs}
+		})
+		_, err := c.through(t, RequestID([]string{"x-request-id"}), failing)
+		require.Error(t, err)
+		require.Equal(t, want, c.head.Values("Request-Id"), path)
+		require.Equal(t, []string{"mine"}, c.head.Values("X-Request-Id"), path)
+	}
+}
+
 // http-dataplane.md, section 14: on every response, whatever comes of the request.
 func TestRequestIDIsOnErrorsToo(t *testing.T) {
 	for name, end := range map[string]error{

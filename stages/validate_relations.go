@@ -50,8 +50,14 @@ func oneConstraint(body []byte, f *fieldSet) *pipeline.Error {
 	if first == fieldJSONSchema || !stringEquals(format, "json_object") && !stringEquals(format, "json_schema") {
 		return nil
 	}
-	return badRequest(first.String()+"_conflicts_with_json", first.String(),
-		"'"+first.String()+"' may not be combined with a JSON 'response_format'.")
+	if first == fieldEBNF {
+		return conflictsWithJSON("ebnf_conflicts_with_json", first)
+	}
+	return conflictsWithJSON("regex_conflicts_with_json", first)
+}
+
+func conflictsWithJSON(code string, id field) *pipeline.Error {
+	return badRequest(code, id.String(), "'"+id.String()+"' may not be combined with a JSON 'response_format'.")
 }
 
 func schemaHasName(body []byte, f *fieldSet) *pipeline.Error {

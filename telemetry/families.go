@@ -13,6 +13,8 @@ type Family struct {
 	Type   string // counter, gauge or histogram
 	Help   string
 	Labels []string // in the order of the fact sheet; nil for none
+
+	Buckets []float64 // upper bounds of a histogram, ascending, without +Inf; nil for counters and gauges
 }
 
 // families makes metric families and registers each as it is made, so that none can be documented and not served or the other
@@ -69,6 +71,7 @@ func (f *families) histogramVec(name, help string, buckets []float64, labels ...
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	f.registry.MustRegister(v)
 	f.note("histogram", name, help, labels)
+	f.list[len(f.list)-1].Buckets = buckets
 	return v
 }
 

@@ -24,6 +24,7 @@ type Metrics struct {
 	Router    *RouterMetrics    // requests that are routed, by model
 	Workers   *WorkerMetrics    // attempts, by worker
 	Inflight  *Inflight         // which requests are in flight, and since when
+	Traces    *TraceMetrics     // spans
 
 	families families
 	models   labelSet
@@ -53,6 +54,7 @@ func NewMetrics(o Options) *Metrics {
 	m.Admission = newAdmissionMetrics(f)
 	m.Router = newRouterMetrics(f, &m.models, codes)
 	m.Workers = newWorkerMetrics(f, &m.models)
+	m.Traces = newTraceMetrics(f)
 	return m
 }
 

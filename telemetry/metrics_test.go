@@ -123,6 +123,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_runtime_procs gauge []",
 		"smg_runtime_stalls_total counter []",
 		"smg_runtime_wake_delay_seconds histogram []",
+		"smg_trace_spans_total counter [result]",
 		"smg_worker_cb_consecutive_failures gauge [worker]",
 		"smg_worker_cb_consecutive_successes gauge [worker]",
 		"smg_worker_cb_health_readmissions_total counter [worker]",

@@ -12,14 +12,17 @@ type fieldList struct {
 	fields     []pipeline.Field
 	streamed   bool // the body is
 	authorized bool
+	traced     bool                          // the gateway's own trace context goes instead of the client's
 	take       func(name, value string) bool // what the client yields its fields to; made once
 }
 
 // gather makes the fields that a worker gets: those of the client that are on the list, with all their values, one
-// Authorization, the client's or else the worker's own, and the type of the body.
-func (l *fieldList) gather(x *pipeline.Exchange, w *workers.Worker) {
-	l.streamed = x.Body.Streamed
+// Authorization, the client's or else the worker's own, the type of the body, and the trace context, the gateway's or else the
+// client's own.
+func (l *fieldList) gather(x *pipeline.Exchange, w *workers.Worker, trace []pipeline.Field) {
+	l.streamed, l.traced = x.Body.Streamed, len(trace) > 0
 	x.Client.Headers(l.take)
+	l.fields = append(l.fields, trace...)
 	if bearer := w.Bearer(); !l.authorized && bearer != "" {
 		l.add("Authorization", bearer)
 	}
@@ -40,6 +43,7 @@ func (l *fieldList) choose(name, value string) bool {
 			l.add(name, value)
 		}
 		l.authorized = true
+	case l.traced && (name == "Traceparent" || name == "Tracestate"):
 	case forwarded(name), l.streamed && name == "Content-Encoding":
 		l.add(name, value)
 	}
@@ -54,7 +58,7 @@ func (l *fieldList) reset() {
 // forwarded tells whether a client's field, by its canonical name, goes to workers.
 func forwarded(name string) bool {
 	switch name {
-	case "Anthropic-Version", "Anthropic-Beta", "X-Request-Id", "X-Correlation-Id", "Traceparent", "Tracestate", "X-Smg-Routing-Key":
+	case "Anthropic-Version", "Anthropic-Beta", "X-Request-Id", "X-Correlation-Id", "Traceparent", "Tracestate", "Baggage", "X-Smg-Routing-Key":
 		return true
 	}
 	return strings.HasPrefix(name, "X-Request-Id-")

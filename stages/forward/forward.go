@@ -82,6 +82,7 @@ type passage struct {
 	fields fieldList
 	tail   tail
 	whole  []byte
+	last   []byte // the end of the answer, as the record of the request gets it
 	upload upload
 
 	interim func(status int, fields []pipeline.Field) // passes informational heads on to the client; made once
@@ -117,12 +118,15 @@ func (f *forward) Handle(x *pipeline.Exchange, _ pipeline.Next) error {
 
 	x.Client.Watch(p)
 	defer x.Client.Unwatch(p) // in any case before release: from then on the passage may be another request's
+	since := x.Wait()
 	a, err := f.sender.send(&p.call)
+	x.Waited(since)
 	if err == nil {
 		err = f.receive(x, leg, p, a)
 	} else {
 		err = unsent(leg, p, err)
 	}
+	x.TellReceived(leg, p.last) // before close: what is told may be in the connection's buffer
 	if a != nil {
 		a.close()
 	}
@@ -139,7 +143,7 @@ func (f *forward) prepare(x *pipeline.Exchange, leg *pipeline.Leg, p *passage) {
 	if c.Path == "" {
 		c.Path = x.Client.Path()
 	}
-	p.fields.gather(x, w)
+	p.fields.gather(x, w, x.TellSend(leg))
 	c.Fields = p.fields.fields
 	limits := &w.Settings().HTTPPool
 	c.Deadline = f.deadline(leg.Sent, limits.RequestTimeout)
@@ -190,7 +194,7 @@ func (p *passage) release() {
 	p.client = nil
 	p.fields.reset()
 	p.tail.reset()
-	p.upload = upload{}
+	p.upload, p.last = upload{}, nil
 	if cap(p.whole) > largest {
 		p.whole = nil
 	}

@@ -21,7 +21,7 @@ func (f *forward) hold(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *a
 	case err != nil:
 		return unread(leg, p, err)
 	}
-	leg.Outcome = pipeline.Answered
+	leg.Outcome, p.last = pipeline.Answered, body
 	return &pipeline.Error{Status: a.Status, Held: &pipeline.Answer{
 		Status: a.Status, Fields: slices.Clone(a.Fields),
 		Body: slices.Clone(body), Trailers: slices.Clone(endToEnd(a.Trailers(), "")),

@@ -53,7 +53,7 @@ func (f *forward) whole(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *
 	a.endUpload()
 	leg.End()
 	leg.Outcome = pipeline.Answered
-	leg.Usage = usageIn(body)
+	leg.Usage, p.last = usageIn(body), body
 	if f.Reshape != nil && a.Status >= 200 && a.Status <= 299 {
 		shaped, failed := f.Reshape(x, body)
 		if failed != nil {
@@ -117,6 +117,7 @@ var errTooLong = errors.New("longer than what may be kept")
 // readWhole reads a body of at most limit bytes (0: any); of a longer one it returns what was read, with errTooLong. The
 // result is valid until the passage is released or, up to a size of patient, the answer closed.
 func (p *passage) readWhole(x *pipeline.Exchange, leg *pipeline.Leg, a *answer, limit int64) ([]byte, error) {
+	defer x.Waited(x.Wait())
 	piece, err := a.next()
 	if err == nil {
 		x.TellFirstByte(leg)

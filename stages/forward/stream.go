@@ -88,7 +88,11 @@ func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a 
 	}
 	for err == nil {
 		var piece []byte
-		if piece, err = f.listen(x, p, a, plain); err != nil {
+		since := x.Wait()
+		piece, err = f.listen(x, p, a, plain)
+		x.Waited(since)
+		if err != nil {
+			p.last = p.tail.bytes()
 			return f.ended(x, leg, p, a, err, plain)
 		}
 		if leg.FirstEvent.IsZero() {

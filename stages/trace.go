@@ -1,0 +1,164 @@
+package stages
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/telemetry"
+)
+
+// Tracer records the requests of a route as spans: one for the request, one for each leg of each attempt, and one for each stage
+// that took some time of its own; shorter stages are events. It also observes what stages take, of every request that is
+// recorded, or of one in 64 if t is nil: nothing is traced then, and the client's trace context goes to workers as it came.
+func Tracer(route string, t *telemetry.Tracing, m *telemetry.Metrics) pipeline.Tracer {
+	method, path, _ := strings.Cut(route, " ")
+	return &tracer{route: route, method: method, path: path, operation: operationOf(path), tracing: t, metrics: m}
+}
+
+type tracer struct {
+	route, method, path string // "GET /workers/{worker_id}" and its parts
+	operation           string // gen_ai.operation.name; "" for a route that is no inference
+	tracing             *telemetry.Tracing
+	metrics             *telemetry.Metrics
+	arrived             atomic.Uint64
+}
+
+// timedOf is of how many untraced requests the stages of one are timed.
+const timedOf = 64
+
+func (t *tracer) Begin(x *pipeline.Exchange) (pipeline.Trace, bool) {
+	if x.DryRun {
+		return nil, false
+	}
+	if t.tracing == nil {
+		if (t.arrived.Add(1)-1)%timedOf != 0 {
+			return nil, false
+		}
+		return stageTimes{t.metrics}, true
+	}
+	r := traces.Get().(*requestTrace)
+	r.tracer = t
+	t.tracing.StartServer(&r.request, t.route, x.Arrived, x.Client.Header)
+	return r, r.request.Recording()
+}
+
+// stageTimes is the record of a request that is not traced: it observes stages, if it is told of any.
+type stageTimes struct{ metrics *telemetry.Metrics }
+
+func (t stageTimes) Stage(_ *pipeline.Exchange, s pipeline.Stage, _ time.Time, _, self time.Duration) {
+	t.metrics.Router.Stage("http", s.Name()).Observe(self.Seconds())
+}
+
+func (stageTimes) Send(*pipeline.Exchange, *pipeline.Leg) []pipeline.Field { return nil }
+func (stageTimes) Received(*pipeline.Exchange, *pipeline.Leg, []byte)      {}
+func (stageTimes) IDs() (trace, span string)                               { return "", "" }
+func (stageTimes) End(*pipeline.Exchange, error)                           {}
+
+// requestTrace is the record of a request that is traced. It is used again.
+type requestTrace struct {
+	tracer  *tracer
+	request telemetry.Span
+	legs    [pipeline.MaxLegs]telemetry.Span
+	part    telemetry.Span       // a stage's, while it is described
+	model   telemetry.Attributes // what was asked of the model by the last leg, and answered: for the request as well
+	answer  telemetry.Attributes // what was answered
+	fields  [2]pipeline.Field    // what the last leg that was sent carries
+	ended   time.Time            // when the last attempt ended; zero before
+	failed  string               // how
+}
+
+var traces = sync.Pool{New: func() any { return new(requestTrace) }}
+
+var (
+	_ pipeline.Tracer = (*tracer)(nil)
+	_ pipeline.Trace  = (*requestTrace)(nil)
+	_ pipeline.Trace  = stageTimes{}
+)
+
+func (r *requestTrace) IDs() (trace, span string) { return r.request.IDs() }
+
+// shown is how long a stage's own time is, at least, if the stage gets a span of its own.
+const shown = 50 * time.Microsecond
+
+func (r *requestTrace) Stage(x *pipeline.Exchange, s pipeline.Stage, began time.Time, total, self time.Duration) {
+	name := s.Name()
+	stageTimes{r.tracer.metrics}.Stage(x, s, began, total, self)
+	if self < shown {
+		r.request.Event("smg."+name, began)
+		return
+	}
+	r.request.StartPart(&r.part, "smg."+name, began)
+	r.part.Number("smg.stage.self_us", self.Microseconds())
+	describeStage(&r.part, name, x)
+	r.part.End(began.Add(total))
+}
+
+func (r *requestTrace) Send(x *pipeline.Exchange, leg *pipeline.Leg) []pipeline.Field {
+	s := r.spanOf(x, leg)
+	r.request.StartClient(s, r.tracer.nameOfLeg(x), leg.Sent)
+	if s.Recording() {
+		r.tracer.describeLeg(s, x, leg)
+		if r.failed != "" {
+			s.RetryEvent(leg.Sent, leg.Sent.Sub(r.ended), r.failed)
+			r.failed = ""
+		}
+		r.model.Clear()
+		r.tracer.describeInference(&r.model, x, leg)
+		s.Add(&r.model)
+	}
+	parent, state := s.Propagate()
+	r.fields = [2]pipeline.Field{{Name: "traceparent", Value: parent}, {Name: "tracestate", Value: state}}
+	if state == "" {
+		return r.fields[:1]
+	}
+	return r.fields[:]
+}
+
+func (r *requestTrace) Received(x *pipeline.Exchange, leg *pipeline.Leg, body []byte) {
+	s := r.spanOf(x, leg)
+	now := time.Now()
+	if s.Recording() {
+		describeAnswer(s, leg)
+		r.answer.Clear()
+		describeInferred(&r.answer, leg, body)
+		s.Add(&r.answer)
+		r.model.Add(&r.answer)
+	}
+	s.End(now)
+	if cause := failureOf(leg); cause != "" {
+		r.ended, r.failed = now, cause
+	}
+}
+
+// spanOf is the span of a leg of the current attempt.
+func (r *requestTrace) spanOf(x *pipeline.Exchange, leg *pipeline.Leg) *telemetry.Span {
+	for i := range x.Legs.Len() {
+		if x.Legs.At(i) == leg {
+			return &r.legs[i]
+		}
+	}
+	return new(telemetry.Span)
+}
+
+// End ends what is open, a leg that was left in a panic included, and gives the memory back.
+func (r *requestTrace) End(x *pipeline.Exchange, err error) {
+	now := time.Now()
+	for i := range r.legs {
+		r.legs[i].End(now)
+	}
+	if r.request.Recording() {
+		r.tracer.describeRequest(&r.request, x, err)
+		r.request.Add(&r.model)
+	}
+	r.request.End(now)
+	for i := range r.legs {
+		r.legs[i].Reset()
+	}
+	r.request.Reset()
+	r.model.Clear()
+	r.tracer, r.failed, r.fields = nil, "", [2]pipeline.Field{}
+	traces.Put(r)
+}
