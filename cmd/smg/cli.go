@@ -18,7 +18,7 @@ import (
 // cli is one run of the program. Kong takes the exported fields for the commands.
 type cli struct {
 	Launch    launchCmd    `cmd:"" aliases:"start" help:"Start the gateway. The command that is meant if none is given."`
-	Serve     launchCmd    `cmd:"" help:"Start the gateway; takes the flags of launch."`
+	Serve     serveCmd     `cmd:"" help:"Start engines and the gateway in front of them (--model), or the gateway alone."`
 	Demo      demoCmd      `cmd:"" help:"Start the gateway in front of built-in mock engines, to try it."`
 	Pipelines pipelinesCmd `cmd:"" help:"Print the stages of each route."`
 	Config    configCmd    `cmd:"" help:"Look at the configuration."`
@@ -35,6 +35,9 @@ type configCmd struct {
 }
 
 func (c *cli) run(args []string) error {
+	if len(args) > 0 && args[0] == "serve" && startsEngines(args[1:]) {
+		return c.serveEngines(args[1:])
+	}
 	parser, err := kong.New(c, c.options()...)
 	if err != nil {
 		return err // a bug in a tag, found by any test
@@ -78,13 +81,18 @@ func (l *launchCmd) Run(c *cli) error {
 	if err := l.valid(); err != nil {
 		return err
 	}
-	if l.WorkerThreads != nil {
-		runtime.GOMAXPROCS(*l.WorkerThreads)
-	}
-	if c.wantsBanner(&l.Config) {
-		fmt.Fprint(c.stdout, server.Banner(&l.Config))
-	}
+	c.begin(&l.Config)
 	return run(context.Background(), &l.Config)
+}
+
+// begin does what comes before the gateway runs.
+func (c *cli) begin(cfg *server.Config) {
+	if cfg.WorkerThreads != nil {
+		runtime.GOMAXPROCS(*cfg.WorkerThreads)
+	}
+	if c.wantsBanner(cfg) {
+		fmt.Fprint(c.stdout, server.Banner(cfg))
+	}
 }
 
 // wantsBanner keeps the banner out of what a program reads: log lines in a pipe or a file stay parseable.
@@ -96,8 +104,9 @@ func (c *cli) wantsBanner(cfg *server.Config) bool {
 // pipelinesCmd prints what the gateway would do with a request.
 type pipelinesCmd struct {
 	settings
-	JSON    bool `name:"json" xor:"format" help:"Print JSON."`
-	Mermaid bool `name:"mermaid" xor:"format" help:"Print a Mermaid graph."`
+	Route   string `name:"route" placeholder:"ROUTE" help:"Print this route alone: method and path template, such as 'POST /v1/chat/completions'."`
+	JSON    bool   `name:"json" xor:"format" help:"Print JSON."`
+	Mermaid bool   `name:"mermaid" xor:"format" help:"Print a Mermaid graph."`
 }
 
 // Run prints the pipelines that this configuration assembles.
@@ -112,5 +121,5 @@ func (p *pipelinesCmd) Run(c *cli) error {
 	case p.Mermaid:
 		format = "mermaid"
 	}
-	return pipelines(&p.Config, format, c.stdout)
+	return pipelines(&p.Config, p.Route, format, c.stdout)
 }

@@ -192,14 +192,16 @@ func TestTheBannerIsForPeople(t *testing.T) {
 }
 
 func TestPipelinesPassesOnFormatAndConfiguration(t *testing.T) {
-	defer func(before func(*server.Config, string, io.Writer) error) { pipelines = before }(pipelines)
-	pipelines = func(cfg *server.Config, format string, w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s %d", format, cfg.Port)
+	defer func(before func(*server.Config, string, string, io.Writer) error) { pipelines = before }(pipelines)
+	pipelines = func(cfg *server.Config, route, format string, w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%q %s %d", route, format, cfg.Port)
 		return err
 	}
-	for flag, want := range map[string]string{"": "text 7", "--json": "json 7", "--mermaid": "mermaid 7"} {
+	for flags, want := range map[string]string{
+		"": `"" text 7`, "--json": `"" json 7`, "--mermaid": `"" mermaid 7`, "--mermaid --route other": `"other" mermaid 7`,
+	} {
 		var stdout, stderr bytes.Buffer
-		require.Zero(t, smg(strings.Fields("pipelines --port 7 "+flag), &stdout, &stderr), stderr.String())
+		require.Zero(t, smg(strings.Fields("pipelines --port 7 "+flags), &stdout, &stderr), stderr.String())
 		require.Equal(t, want, stdout.String())
 	}
 }

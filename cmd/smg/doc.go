@@ -10,6 +10,10 @@
 // command line does not say: first the environment, then the file of --config, which file.go reads. A value that is nowhere is
 // the default in the tag of its field.
 //
+// serve has two faces. If its command line names a model, a backend or an engine command, serve.go takes it before kong does:
+// serve_split.go tells smg's flags from those for the engines, serve_flags.go has the former, and package launch does the work.
+// Otherwise serve is launch.
+//
 // # How it ends
 //
 // exit.go has the codes: 0 is success, 1 a configuration or a gateway that failed, 2 a command line that cannot be understood.

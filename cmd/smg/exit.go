@@ -11,19 +11,22 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/smg-go/smg/server"
+	"github.com/smg-go/smg/workers/launch"
 )
 
 // The exit codes of smg.
 const (
-	exitOK     = 0 // also a clean stop after a signal
-	exitFailed = 1 // an invalid configuration, an unreadable file, or a gateway that could not start or go on
-	exitUsage  = 2 // a command line, a variable or a file that cannot be understood
+	exitOK     = 0   // also a clean stop after a signal
+	exitFailed = 1   // an invalid configuration, an unreadable file, or a gateway that could not start or go on
+	exitUsage  = 2   // a command line, a variable or a file that cannot be understood
+	exitSignal = 128 // plus its number: the signal that stopped serve before the gateway was up
 )
 
 // report writes an error for the user to read, and returns the exit code that it means.
 func report(stderr io.Writer, err error) int {
 	var violations invalid
 	var misuse *usageError
+	var interrupted *launch.Interrupted
 	switch {
 	case err == nil:
 		return exitOK
@@ -38,6 +41,8 @@ func report(stderr io.Writer, err error) int {
 		}
 		fmt.Fprintf(stderr, "run '%s --help' for the flags\n", misuse.command)
 		return exitUsage
+	case errors.As(err, &interrupted):
+		return exitSignal + int(interrupted.Signal) // whoever sent the signal knows, and the log says so
 	default:
 		fmt.Fprintf(stderr, "error: %s\n", err)
 		return exitFailed
@@ -74,7 +79,11 @@ func usage(parser *kong.Kong, args []string, err error) error {
 	if isCommand(parser, args[0]) {
 		command = "smg " + args[0]
 	}
-	return &usageError{text: explained(parser, err.Error()), command: command}
+	text := explained(parser, err.Error())
+	if name := unknownFlag.FindStringSubmatch(err.Error()); name != nil && command == serveCommand && isForEngines(name[1]) {
+		text = "unknown flag " + name[1] + ": it is for engines, and serve starts them only with --model, --backend or --engine-command"
+	}
+	return &usageError{text: text, command: command}
 }
 
 // explained adds to the text of an error what kong does not know, and takes the quotes from the names it suggests.

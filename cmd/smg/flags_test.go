@@ -34,6 +34,7 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 	cfg.WorkerURLs, cfg.CORSAllowedOrigins = []string{""}, []string{""}
 	cfg.RoutingKeyHeaders, cfg.RequestIDHeaders = []string{""}, []string{""}
 	cfg.ModelAliases = []server.ModelAlias{{Alias: "x", Model: "a"}, {Alias: "x", Model: "b"}}
+	cfg.EnableTrace, cfg.OTLPTracesEndpoint, cfg.TraceSampleRatio = true, "collector", new(-1.0)
 	cfg.DurationBuckets, cfg.RetryJitterFactor = []float64{0}, math.NaN()
 	cfg.StartupDelay, cfg.UpstreamIdleTimeout, cfg.ShutdownGracePeriod, cfg.MaxBufferedRequestBytes = -1, -1, -1, -1
 	cfg.BodyStallTimeout, cfg.SSEKeepalive, cfg.HeaderReadTimeout, cfg.IdleConnectionTimeout, cfg.DrainSettle = -1, -1, -1, -1, -1

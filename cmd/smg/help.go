@@ -19,6 +19,11 @@ func (c *cli) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if c.bare {
 		printCommands(&help, ctx.Model)
 	}
+	if command := ctx.Selected(); command != nil && command.Name == "serve" {
+		if err := c.printEngineHelp(&help, options); err != nil {
+			return err
+		}
+	}
 	stdout := ctx.Stdout
 	ctx.Stdout = &help
 	err := kong.DefaultHelpPrinter(options, ctx)

@@ -20,7 +20,7 @@ import (
 
 // TestMain lets scripts run this test's own binary as smg. Both helpers want to end the process, so goleak gets the tests.
 func TestMain(m *testing.M) {
-	testscript.Main(checked{m}, map[string]func(){"smg": main})
+	testscript.Main(checked{m}, map[string]func(){"smg": main, "brisk-smg": brisk, "standin": standIn})
 }
 
 // checked is a run of the tests that fails if a goroutine is left behind, as goleak.VerifyTestMain does.

@@ -6,5 +6,5 @@ import "github.com/smg-go/smg/server"
 // than the first.
 var run = server.Run
 
-// pipelines writes the stages of each route; format is "text", "json" or "mermaid".
+// pipelines writes the stages of a route, or of each if it is ""; format is "text", "json" or "mermaid".
 var pipelines = server.Pipelines

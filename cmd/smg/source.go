@@ -36,17 +36,21 @@ type given struct {
 	from  string // for error messages: the variable, or the file and line
 }
 
-// environment returns the name and value of the variable that backs a flag; no variable, and an empty one, is no value. The
-// prefix is not just SMG_, because Kubernetes sets SMG_PORT in every pod that can see a service called smg.
-func environment(flag *kong.Flag) (name, value string) {
+// variables are the names of the variables that back a flag, the first that is set wins. The prefix is not just SMG_, because
+// Kubernetes sets SMG_PORT in every pod that can see a service called smg.
+func variables(flag *kong.Flag) []string {
 	if flag.Name == "help" {
-		return "", ""
+		return nil
 	}
-	names := strings.Fields(flag.Tag.Get("variable")) // well-known names, which replace the made one
-	if len(names) == 0 {
-		names = []string{"SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))}
+	if names := strings.Fields(flag.Tag.Get("variable")); len(names) > 0 { // well-known names, which replace the made one
+		return names
 	}
-	for _, name := range names {
+	return []string{"SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))}
+}
+
+// environment returns the name and value of the variable that backs a flag; no variable, and an empty one, is no value.
+func environment(flag *kong.Flag) (name, value string) {
+	for _, name := range variables(flag) {
 		if value := os.Getenv(name); value != "" {
 			return name, value
 		}

@@ -68,5 +68,5 @@ branch: %s
 commit: %s (%s)
 toolchain: %s
 `, cmp.Or(buildTime, settings["vcs.time"], unknown), mode, runtime.GOOS, runtime.GOARCH,
-		cmp.Or(branch, unknown), cmp.Or(settings["vcs.revision"], unknown), tree, runtime.Version())
+		cmp.Or(branch, unknown), cmp.Or(server.Commit, settings["vcs.revision"], unknown), tree, runtime.Version())
 }
