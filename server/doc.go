@@ -19,6 +19,7 @@
 //
 // # Where next
 //
-// The whole way of a request stands in routes.go. Nothing here has a door that a program of your own does not have: see
-// package pipeline for a gateway made of the same parts.
+// [New] is the gateway as an http.Handler of your own server, [Handler] serves chains of your own. The whole way of a request
+// stands in routes.go. Nothing here has a door that a program of your own does not have: see package pipeline for a gateway
+// made of the same parts.
 package server

@@ -38,11 +38,10 @@ func (g *gateway) engineMetrics() pipeline.Stage {
 }
 
 func noMetrics(registered int) *pipeline.Error {
-	e := &pipeline.Error{Status: http.StatusInternalServerError, Code: "no_worker_response", Message: "All backend requests failed", Terminal: true}
 	if registered == 0 {
-		e.Code, e.Message = "no_workers", "No available workers"
+		return &pipeline.Error{Status: http.StatusInternalServerError, Code: "no_workers", Message: "No available workers", Terminal: true}
 	}
-	return e
+	return &pipeline.Error{Status: http.StatusInternalServerError, Code: "no_worker_response", Message: "All backend requests failed", Terminal: true}
 }
 
 // engines are the workers that stand for their engine: the first of those with one base URL.

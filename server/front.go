@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -19,7 +20,8 @@ const unmatched = "other"
 func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	d := door{rt, len(cors) > 0}
+	refusal, _ := pipeline.Assemble(unmatched, unknownURL()) // one stage that needs nothing: cannot fail
+	d := door{rt, refusal, len(cors) > 0}
 	if d.cors {
 		e.Use(middleware.CORSWithConfig(corsConfig(cors)))
 	}
@@ -27,15 +29,19 @@ func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
 		handle := func(c echo.Context) error { return d.take(route, c, "") }
+		alsoHead := method == http.MethodGet && !slices.Contains(routes, http.MethodHead+" "+path)
 		path = strings.NewReplacer("{", ":", "}", "").Replace(path)
 		e.Add(method, path, handle)
 		methods[path] = append(methods[path], method)
-		if method == http.MethodGet {
+		if alsoHead {
 			e.Add(http.MethodHead, path, handle)
 			methods[path] = append(methods[path], http.MethodHead)
 		}
 	}
 	for path, known := range methods { // else the router would answer OPTIONS by itself
+		if slices.Contains(known, http.MethodOptions) {
+			continue
+		}
 		allow := strings.Join(known, ", ")
 		e.OPTIONS(path, func(c echo.Context) error { return d.take(unmatched, c, allow) })
 	}
@@ -52,16 +58,19 @@ func newFront(rt *pipeline.Runtime, routes []string, cors []string) http.Handler
 
 // door is where requests come in.
 type door struct {
-	rt   *pipeline.Runtime
-	cors bool // the gateway says which origins may read answers
+	rt      *pipeline.Runtime
+	refusal *pipeline.Chain // for what no chain is served for
+	cors    bool            // the gateway says which origins may read answers
 }
 
 // take hands a request to its chain. allow lists the methods that its path knows, if it is refused for its own.
 func (d door) take(route string, c echo.Context, allow string) error {
 	cl := newClient(c.Response().Writer, c.Request())
 	cl.allow, cl.ownsCORS = allow, d.cors
-	defer cl.release()            // last: it panics for an aborted response
-	_, _ = d.rt.Handle(route, cl) // the chain has answered, and counted and logged what went wrong
+	defer cl.release()                                // last: it panics for an aborted response
+	if served, _ := d.rt.Handle(route, cl); !served { // a chain has answered, and counted and logged what went wrong
+		_ = d.refusal.Serve(cl)
+	}
 	return nil
 }
 
@@ -72,7 +81,7 @@ func corsConfig(origins []string) middleware.CORSConfig {
 		AllowOrigins: origins,
 		AllowMethods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
 		ExposeHeaders: []string{
-			"x-request-id", "x-smg-routed-worker-id", "x-smg-error-code", "retry-after", "traceparent", "tracestate",
+			"x-request-id", "request-id", "x-smg-routed-worker-id", "x-smg-error-code", "retry-after", "traceparent", "tracestate",
 		},
 		MaxAge: 3600,
 	}

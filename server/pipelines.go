@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,25 +13,45 @@ import (
 )
 
 // Pipelines writes the stages of each route that a gateway with this configuration serves, with what they need, give and use:
-// format is "text", "json" or "mermaid". Nothing is started.
-func Pipelines(cfg *Config, format string, w io.Writer) error {
+// format is "text", "json" or "mermaid". route is one of its routes, such as "POST /v1/chat/completions", or "" for all of them;
+// the graph of one route fits a page. Nothing is started.
+func Pipelines(cfg *Config, route, format string, w io.Writer) error {
 	log := slog.New(slog.DiscardHandler)
 	g, err := newGateway(cfg, log, telemetry.NewMetrics(telemetry.Options{}))
 	if err != nil {
 		return err
 	}
-	defer g.enroller.Close()
+	defer g.close(context.Background())
 	chains, err := g.chains()
 	if err != nil {
 		return err
 	}
-	switch format {
-	case "json":
+	if route != "" {
+		if chains, err = only(chains, route); err != nil {
+			return err
+		}
+	}
+	switch {
+	case format == "json":
 		return writeJSON(w, chains)
-	case "mermaid":
+	case format == "mermaid" && route != "":
+		return writeWay(w, viewOf(chains[0]))
+	case format == "mermaid":
 		return writeMermaid(w, chains)
 	}
 	return writeText(w, chains)
+}
+
+// only is the chain of one route.
+func only(chains []*pipeline.Chain, route string) ([]*pipeline.Chain, error) {
+	var routes []string
+	for _, c := range chains {
+		if c.Route() == route {
+			return []*pipeline.Chain{c}, nil
+		}
+		routes = append(routes, c.Route())
+	}
+	return nil, fmt.Errorf("there is no route %q; the routes are %s", route, strings.Join(routes, ", "))
 }
 
 // routeView and stageView are the shapes of --json.
@@ -105,11 +126,7 @@ func writeMermaid(w io.Writer, chains []*pipeline.Chain) error {
 	for i, group := range alike(chains) {
 		fmt.Fprintf(&b, "  subgraph way%d[\"%s\"]\n    direction LR\n", i+1, strings.Join(group.routes, "<br/>"))
 		for j, s := range group.stages {
-			label := s.Name
-			if len(s.Gives) > 0 {
-				label += "<br/><i>" + strings.Join(s.Gives, ", ") + "</i>"
-			}
-			fmt.Fprintf(&b, "    w%ds%d[\"%s\"]\n", i+1, j+1, label)
+			fmt.Fprintf(&b, "    w%ds%d[\"%s\"]\n", i+1, j+1, s.label())
 			if j > 0 {
 				fmt.Fprintf(&b, "    w%ds%d --> w%ds%d\n", i+1, j, i+1, j+1)
 			}
@@ -118,6 +135,14 @@ func writeMermaid(w io.Writer, chains []*pipeline.Chain) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// label is what a graph shows of a stage: its name and what it gives.
+func (s stageView) label() string {
+	if len(s.Gives) == 0 {
+		return s.Name
+	}
+	return s.Name + "<br/><i>" + strings.Join(s.Gives, ", ") + "</i>"
 }
 
 type group struct {

@@ -20,10 +20,12 @@ var allRoutes = []string{
 	"other",
 }
 
-func printed(t *testing.T, format string) string {
+func printed(t *testing.T, format string) string { return printedRoute(t, "", format) }
+
+func printedRoute(t *testing.T, route, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, Pipelines(Default(), format, &b))
+	require.NoError(t, Pipelines(Default(), route, format, &b))
 	return b.String()
 }
 
@@ -124,18 +126,68 @@ func TestPipelinesAsAGraph(t *testing.T) {
 
 func count(text, what string) int { return strings.Count(text, what) }
 
+// One route is all routes without the others, and a graph of rows that fit a page.
+func TestPipelinesOfOneRoute(t *testing.T) {
+	for _, v := range printedRoutes(t) {
+		var only []routeView
+		require.NoError(t, json.Unmarshal([]byte(printedRoute(t, v.Route, "json")), &only))
+		require.Equal(t, []routeView{v}, only)
+		require.Contains(t, printed(t, "text"), printedRoute(t, v.Route, "text"))
+
+		graph := printedRoute(t, v.Route, "mermaid")
+		require.True(t, strings.HasPrefix(graph, "flowchart TB\n"))
+		rows := count(graph, "  subgraph ")
+		require.Equal(t, rows, count(graph, "\n  end\n"))
+		require.Equal(t, len(v.Stages), count(graph, "[\"")-rows, "each stage once")
+		require.Equal(t, len(v.Stages)-rows, count(graph, " --> s"), "the stages of a row follow each other")
+		require.Equal(t, rows-1, count(graph, " --> row"), "and so do the rows")
+	}
+	require.ErrorContains(t, Pipelines(Default(), "GET /nowhere", "text", &bytes.Buffer{}), `no route "GET /nowhere"; the routes are POST /v1/chat/completions, `)
+}
+
+// The picture tells what is done again when an attempt fails.
+func TestAWayIsBrokenBehindTheRetryStageAndWhereItIsLong(t *testing.T) {
+	way := func(names string) (views []stageView) {
+		for _, name := range strings.Fields(names) {
+			views = append(views, stageView{Name: name})
+		}
+		return views
+	}
+	tests := []struct{ name, way, want string }{
+		{"a short way is a row", "a b c", "each request: a b c"},
+		{"a long way is rows of about the same length", "a b c d e f g", "each request: a b c d; and then: e f g"},
+		{"as many as fit", "a b c d e f", "each request: a b c d e f"},
+		{"attempts begin on a row of their own", "a retry b c", "each request: a retry; each attempt: b c"},
+		{"both may be long", "a b c d e f retry g h i j k l m", "each request: a b c d; and then: e f retry; each attempt: g h i j; and then: k l m"},
+		{"a way that ends with retry", "a retry", "each request: a retry"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, r := range rowsOf(way(tt.way)) {
+				names := r.title + ":"
+				for _, s := range r.stages {
+					names += " " + s.Name
+				}
+				got = append(got, names)
+			}
+			require.Equal(t, tt.want, strings.Join(got, "; "))
+		})
+	}
+}
+
 // A configuration changes what is assembled; showing it starts nothing.
 func TestPipelinesAreThoseOfTheConfiguration(t *testing.T) {
 	for _, policy := range []string{"random", "round_robin"} {
 		cfg := Default()
 		cfg.Policy, cfg.WorkerURLs = policy, []string{"http://127.0.0.1:1"}
 		var b bytes.Buffer
-		require.NoError(t, Pipelines(cfg, "json", &b))
+		require.NoError(t, Pipelines(cfg, "", "json", &b))
 		var views []routeView
 		require.NoError(t, json.Unmarshal(b.Bytes(), &views))
 		require.True(t, slices.ContainsFunc(views[0].Stages, func(s stageView) bool { return s.Name == "policy" }))
 	}
 	cfg := Default()
 	cfg.Policy = "nope"
-	require.ErrorContains(t, Pipelines(cfg, "text", &bytes.Buffer{}), "nope")
+	require.ErrorContains(t, Pipelines(cfg, "", "text", &bytes.Buffer{}), "nope")
 }

@@ -160,25 +160,27 @@ func workerID(x *pipeline.Exchange) (workers.ID, error) {
 }
 
 func badRequest(message string) *pipeline.Error {
-	return &pipeline.Error{Status: http.StatusBadRequest, Code: codeBadRequest, Message: message, Terminal: true}
+	return apiError(http.StatusBadRequest, codeBadRequest, message)
+}
+
+func apiError(status int, code, message string) *pipeline.Error {
+	return &pipeline.Error{Status: status, Code: code, Message: message, Terminal: true}
 }
 
 // refused is the answer that an error of the enroller stands for.
 func refused(err error) *pipeline.Error {
-	e := &pipeline.Error{Status: http.StatusInternalServerError, Code: codeInternal, Message: err.Error(), Terminal: true}
 	switch err.(type) { //nolint:errorlint // the enroller documents these
 	case *workers.NotFoundError:
-		e.Status, e.Code = http.StatusNotFound, codeNotFound
+		return apiError(http.StatusNotFound, codeNotFound, err.Error())
 	case *workers.ExistsError:
-		e.Status, e.Code = http.StatusConflict, codeExists
+		return apiError(http.StatusConflict, codeExists, err.Error())
 	case *workers.InProgressError:
-		e.Status, e.Code = http.StatusConflict, codeInProgress
+		return apiError(http.StatusConflict, codeInProgress, err.Error())
 	case *workers.URLError, *workers.FieldError:
-		e.Status, e.Code = http.StatusBadRequest, codeBadRequest
-	default:
-		if errors.Is(err, workers.ErrClosed) {
-			e.Status = http.StatusServiceUnavailable
-		}
+		return badRequest(err.Error())
 	}
-	return e
+	if errors.Is(err, workers.ErrClosed) {
+		return apiError(http.StatusServiceUnavailable, codeInternal, err.Error())
+	}
+	return apiError(http.StatusInternalServerError, codeInternal, err.Error())
 }
