@@ -44,15 +44,15 @@ func assemble(route string, o options, stages []Stage) (*Chain, error) {
 }
 
 // linked puts the stages together by a link for each.
-func (c *Chain) linked(link func(Stage, Next) Next) Next {
+func (c *Chain) linked(link func(int, Stage, Next) Next) Next {
 	next := Next(func(*Exchange) error { return nil })
-	for _, s := range slices.Backward(c.stages) {
-		next = link(s, next)
+	for i, s := range slices.Backward(c.stages) {
+		next = link(i, s, next)
 	}
 	return next
 }
 
-func link(s Stage, next Next) Next {
+func link(_ int, s Stage, next Next) Next {
 	return func(x *Exchange) error { return s.Handle(x, next) }
 }
 

@@ -12,8 +12,9 @@ type Tracer interface {
 
 // Trace is the record of one request. The calls come on the request's goroutine.
 type Trace interface {
-	// Stage is called when a stage has returned, or panicked. total is its time with that of the stages behind it, self without.
-	Stage(x *Exchange, s Stage, began time.Time, total, self time.Duration)
+	// Stage is called when a stage has returned, or panicked. i is its place in the chain, from 0; began is counted from the
+	// request's arrival; total is its time with that of the stages behind it, self without.
+	Stage(x *Exchange, i int, s Stage, began, total, self time.Duration)
 	// Send is called when a leg is about to be sent. The fields go to its worker in the place of the client's own trace context;
 	// nil: the client's go.
 	Send(x *Exchange, leg *Leg) []Field
@@ -40,19 +41,20 @@ func (c *Chain) traced(x *Exchange) error {
 }
 
 // timedLink is link for requests whose stages are timed.
-func timedLink(s Stage, next Next) Next {
+func timedLink(i int, s Stage, next Next) Next {
 	return func(x *Exchange) error {
 		before := x.behind
 		x.behind = 0
-		defer x.tellStage(s, time.Now(), before) // deferred: a panic takes its time as well
+		began := time.Since(x.Arrived)
+		defer x.tellStage(i, s, began, before) // deferred: a panic takes its time as well
 		return s.Handle(x, next)
 	}
 }
 
 // tellStage tells the record of a stage that ends. before is what had been spent behind the stage in front of it until it began.
-func (x *Exchange) tellStage(s Stage, began time.Time, before time.Duration) {
-	total := time.Since(began)
-	x.trace.Stage(x, s, began, total, total-x.behind)
+func (x *Exchange) tellStage(i int, s Stage, began, before time.Duration) {
+	total := time.Since(x.Arrived) - began // a difference to the arrival: the monotonic clock alone is read
+	x.trace.Stage(x, i, s, began, total, total-x.behind)
 	x.behind = before + total
 }
 

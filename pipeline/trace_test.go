@@ -29,7 +29,7 @@ func (j *journal) Begin(*pipeline.Exchange) (pipeline.Trace, bool) {
 	return j, j.timed
 }
 
-func (j *journal) Stage(_ *pipeline.Exchange, s pipeline.Stage, _ time.Time, total, self time.Duration) {
+func (j *journal) Stage(_ *pipeline.Exchange, _ int, s pipeline.Stage, _, total, self time.Duration) {
 	j.note("%s %v %v", s.Name(), total, self)
 }
 
@@ -389,7 +389,7 @@ func TestTracingAllocatesNothingOfItsOwn(t *testing.T) {
 type silent struct{ stages int }
 
 func (s *silent) Begin(*pipeline.Exchange) (pipeline.Trace, bool) { return s, true }
-func (s *silent) Stage(*pipeline.Exchange, pipeline.Stage, time.Time, time.Duration, time.Duration) {
+func (s *silent) Stage(*pipeline.Exchange, int, pipeline.Stage, time.Duration, time.Duration, time.Duration) {
 	s.stages++
 }
 func (*silent) Send(*pipeline.Exchange, *pipeline.Leg) []pipeline.Field { return nil }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/telemetry"
 )
@@ -24,6 +26,32 @@ type tracer struct {
 	tracing             *telemetry.Tracing
 	metrics             *telemetry.Metrics
 	arrived             atomic.Uint64
+	stages              [longestChain]atomic.Pointer[stageSeries] // by the stage's place
+}
+
+// longestChain is for how many stages of a chain the tracer remembers what it needs; it finds it anew for those behind.
+const longestChain = 32
+
+// spanPrefix stands before a stage's name in the name of its span.
+const spanPrefix = "smg."
+
+// stageSeries is what the tracer needs of a stage.
+type stageSeries struct {
+	name     string // smg.policy
+	duration prometheus.Observer
+}
+
+func (t *tracer) stage(i int, s pipeline.Stage) *stageSeries {
+	if i < longestChain {
+		if known := t.stages[i].Load(); known != nil && known.name[len(spanPrefix):] == s.Name() { // chains made of this one differ
+			return known
+		}
+	}
+	made := &stageSeries{spanPrefix + strings.ToValidUTF8(s.Name(), "\uFFFD"), t.metrics.Router.Stage("http", s.Name())}
+	if i < longestChain {
+		t.stages[i].Store(made)
+	}
+	return made
 }
 
 // timedOf is of how many untraced requests the stages of one are timed.
@@ -37,7 +65,7 @@ func (t *tracer) Begin(x *pipeline.Exchange) (pipeline.Trace, bool) {
 		if (t.arrived.Add(1)-1)%timedOf != 0 {
 			return nil, false
 		}
-		return stageTimes{t.metrics}, true
+		return stageTimes{t}, true
 	}
 	r := traces.Get().(*requestTrace)
 	r.tracer = t
@@ -46,10 +74,10 @@ func (t *tracer) Begin(x *pipeline.Exchange) (pipeline.Trace, bool) {
 }
 
 // stageTimes is the record of a request that is not traced: it observes stages, if it is told of any.
-type stageTimes struct{ metrics *telemetry.Metrics }
+type stageTimes struct{ *tracer }
 
-func (t stageTimes) Stage(_ *pipeline.Exchange, s pipeline.Stage, _ time.Time, _, self time.Duration) {
-	t.metrics.Router.Stage("http", s.Name()).Observe(self.Seconds())
+func (t stageTimes) Stage(_ *pipeline.Exchange, i int, s pipeline.Stage, _, _, self time.Duration) {
+	t.stage(i, s).duration.Observe(self.Seconds())
 }
 
 func (stageTimes) Send(*pipeline.Exchange, *pipeline.Leg) []pipeline.Field { return nil }
@@ -83,17 +111,18 @@ func (r *requestTrace) IDs() (trace, span string) { return r.request.IDs() }
 // shown is how long a stage's own time is, at least, if the stage gets a span of its own.
 const shown = 50 * time.Microsecond
 
-func (r *requestTrace) Stage(x *pipeline.Exchange, s pipeline.Stage, began time.Time, total, self time.Duration) {
-	name := s.Name()
-	stageTimes{r.tracer.metrics}.Stage(x, s, began, total, self)
+func (r *requestTrace) Stage(x *pipeline.Exchange, i int, s pipeline.Stage, began, total, self time.Duration) {
+	series := r.tracer.stage(i, s)
+	series.duration.Observe(self.Seconds())
+	at := x.Arrived.Add(began)
 	if self < shown {
-		r.request.Event("smg."+name, began)
+		r.request.Event(series.name, at)
 		return
 	}
-	r.request.StartPart(&r.part, "smg."+name, began)
+	r.request.StartPart(&r.part, series.name, at)
 	r.part.Number("smg.stage.self_us", self.Microseconds())
-	describeStage(&r.part, name, x)
-	r.part.End(began.Add(total))
+	describeStage(&r.part, s.Name(), x)
+	r.part.End(at.Add(total))
 }
 
 func (r *requestTrace) Send(x *pipeline.Exchange, leg *pipeline.Leg) []pipeline.Field {

@@ -44,11 +44,17 @@ func (t *tracer) describeInference(s *telemetry.Attributes, x *pipeline.Exchange
 	body := x.Body.Bytes
 	f := bodyFields.Fill(x)
 	for _, p := range inferenceNumbers {
+		if !f.has(p.field) { // else an error is made, which costs more than all the rest
+			continue
+		}
 		if n, err := strconv.ParseInt(string(f.raw(body, p.field)), 10, 64); err == nil {
 			s.Number(p.key, n)
 		}
 	}
 	for _, p := range inferenceFractions {
+		if !f.has(p.field) {
+			continue
+		}
 		if n, err := strconv.ParseFloat(string(f.raw(body, p.field)), 64); err == nil {
 			s.Fraction(p.key, n)
 		}

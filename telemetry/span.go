@@ -83,7 +83,7 @@ func (s *Span) begin(name string, kind uint64, began time.Time, parent [8]byte, 
 // Recording tells whether anything is kept of the span. What is costly to find out need not be found out otherwise.
 func (s *Span) Recording() bool { return s.tracing != nil && s.context.sampled }
 
-// Event notes a moment of the span.
+// Event notes a moment of the span. The name is UTF-8.
 func (s *Span) Event(name string, at time.Time) {
 	s.event(name, at, 0)
 }
@@ -102,7 +102,6 @@ func (s *Span) RetryEvent(at time.Time, delay time.Duration, reason string) {
 
 // event appends an event up to its attributes, which are to follow.
 func (s *Span) event(name string, at time.Time, attributes int) {
-	name = validText(name)
 	size := protowire.SizeTag(eventTime) + protowire.SizeFixed64() + protowire.SizeTag(eventName) + protowire.SizeBytes(len(name)) + attributes
 	b := appendLength(s.wire, spanEvents, size)
 	b = appendFixed64(b, eventTime, uint64(at.UnixNano()))
