@@ -30,7 +30,10 @@ type flags struct {
 	ReplyTokens  int           `help:"Tokens of a reply; a request may ask for fewer." default:"16"`
 	TTFT         time.Duration `name:"ttft" help:"Time to the first token." default:"0s"`
 	ITL          time.Duration `name:"itl" help:"Time between tokens." default:"0s"`
+	Seed         uint64        `help:"Seed of the draws of faults with a probability; 0 takes a random one." default:"0"`
 	KeepRequests int           `help:"How many requests each engine remembers for /mock/requests; 0 is none." default:"10000"`
+
+	Speed `embed:""`
 }
 
 // maxReplyTokens bounds the text that is made at the start.
@@ -49,8 +52,10 @@ func (f *flags) Validate() error {
 		return errors.New("--ttft and --itl must not be negative")
 	case f.KeepRequests < 0:
 		return errors.New("--keep-requests must not be negative")
+	case f.TTFT > 0 && f.Speed != (Speed{}):
+		return errors.New("--ttft is the fixed time of an engine without a model; leave it out with the flags of the model")
 	}
-	return nil
+	return f.Speed.check()
 }
 
 func main() {
@@ -126,6 +131,14 @@ func listen(f *flags) ([]net.Listener, error) {
 	return listeners, nil
 }
 
+// seed is that of engine i: each draws for itself.
+func (f *flags) seed(i int) uint64 {
+	if f.Seed == 0 {
+		return 0
+	}
+	return f.Seed + uint64(i)
+}
+
 // config is that of engine i.
 func (f *flags) config(i int) engine.Config {
 	name := f.Name
@@ -138,6 +151,6 @@ func (f *flags) config(i int) engine.Config {
 	}
 	return engine.Config{
 		Engine: engine.Kind(f.Engine), Name: name, Models: f.Model, APIKey: f.APIKey, Reply: f.ReplyTokens,
-		TTFT: f.TTFT, ITL: f.ITL, Keep: keep,
+		TTFT: f.TTFT, ITL: f.ITL, Keep: keep, Seed: f.seed(i), Model: f.model(f.ITL),
 	}
 }

@@ -85,6 +85,9 @@ func TestUsageErrors(t *testing.T) {
 		{"an unknown flag", []string{"--nope"}},
 		{"an unknown engine", []string{"--engine", "trt"}},
 		{"no engines", []string{"--count", "0"}},
+		{"a model of negative speed", []string{"--prefill-tps=-1"}},
+		{"a cache of less than a page", []string{"--kv-tokens", "8"}},
+		{"fixed times beside a model", []string{"--ttft", "1ms", "--max-running", "4"}},
 		{"a port out of range", []string{"--port", "65535", "--count", "2"}},
 		{"a reply without tokens", []string{"--reply-tokens", "0"}},
 		{"a negative time", []string{"--itl", "-1ms"}},
@@ -116,4 +119,17 @@ func TestASignalBeforeTheFirstConnectionEndsItToo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Equal(t, 0, run(ctx, []string{"--count", "3"}, io.Discard, io.Discard))
+}
+
+// Issue 5, part 7: one flag of the model is enough for one, with the defaults of the others; without, there is none.
+func TestTheFlagsOfTheModelMakeOne(t *testing.T) {
+	require.Nil(t, (&Speed{}).model(time.Millisecond))
+	c := (&Speed{MaxRunning: 7}).model(time.Millisecond).Complete()
+	require.Equal(t, 7, c.MaxRunning)
+	require.Equal(t, time.Millisecond, c.ITL)
+	require.Equal(t, 16_000, c.PrefillTPS)
+
+	f := flags{Count: 2, Seed: 5}
+	require.Equal(t, []uint64{5, 6}, []uint64{f.seed(0), f.seed(1)}, "each engine draws for itself")
+	require.Zero(t, (&flags{Count: 2}).seed(1))
 }

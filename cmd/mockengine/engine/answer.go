@@ -20,7 +20,8 @@ type api struct {
 	needs   given // fields it cannot do without
 	field   string
 	size    func(*ask) size
-	replies bool // it makes tokens
+	prompt  func(*tokenizer, *ask) // the tokens of it; nil if nothing is computed
+	replies bool                   // it makes tokens
 	body    func(b []byte, a *answer, e *Engine) []byte
 	stream  func(s *sse, a *answer, e *Engine) error // nil: it never streams
 }
@@ -41,6 +42,13 @@ func (e *Engine) infer(c *conn, api *api) error {
 		return c.limitTooLow(a.limitField)
 	}
 	e.fill(a, c, api)
+	if e.driver != nil && api.prompt != nil && !c.fault.timed() {
+		c.ride = e.driver.board(a.tokenize(api), a.tokens)
+		defer func() {
+			e.driver.leave(c.ride)
+			c.ride = nil
+		}()
+	}
 	e.counters.held.Add(int64(a.promptTokens))
 	defer e.counters.held.Add(-int64(a.promptTokens))
 	if api.stream != nil && a.stream {
@@ -51,7 +59,7 @@ func (e *Engine) infer(c *conn, api *api) error {
 		e.counters.finished.Add(1)
 		return s.finish()
 	}
-	if err := c.until(c.pace.due(a.tokens - 1)); err != nil {
+	if err := c.ready(a.tokens - 1); err != nil {
 		return err
 	}
 	e.counters.tokens.Add(int64(a.tokens * a.choices()))
@@ -63,7 +71,7 @@ func (e *Engine) infer(c *conn, api *api) error {
 func (e *Engine) fill(a *answer, c *conn, api *api) {
 	size := api.size(&a.ask)
 	a.promptTokens, a.batch = size.tokens, size.batch
-	a.cached = c.pace.cached(a.promptTokens)
+	a.cached = 0
 	e.counters.prompt.Add(int64(a.promptTokens))
 	a.id = append(append(a.id[:0], e.jsonName...), '-')
 	a.id = strconv.AppendInt(a.id, e.counters.answers.Add(1), 10)
@@ -80,6 +88,13 @@ func (e *Engine) fill(a *answer, c *conn, api *api) {
 	if a.limit >= 0 && a.limit <= a.tokens {
 		a.tokens, a.finish = a.limit, "length"
 	}
+}
+
+// tokenize makes the tokens of the prompt.
+func (a *answer) tokenize(api *api) []uint32 {
+	t := &tokenizer{tokens: make([]uint32, 0, a.promptTokens)}
+	api.prompt(t, &a.ask)
+	return t.tokens
 }
 
 // serves tells whether the engine would answer for that model. SGLang does for any, vLLM for its own and for none at all.

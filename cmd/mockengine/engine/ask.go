@@ -188,39 +188,7 @@ func textTokens(chars int) int { return (chars + charsPerToken - 1) / charsPerTo
 
 // contentChars counts the characters of content: a string, a list of parts with text, a list of messages with content.
 func contentChars(value []byte) int {
-	if len(value) == 0 || value[0] != '[' {
-		return characters(value)
-	}
 	chars := 0
-	eachElement(value, func(v []byte) {
-		if v[0] == '"' {
-			chars += characters(v)
-			return
-		}
-		eachField(v, func(k, inside []byte) {
-			switch string(k) {
-			case "text":
-				chars += characters(inside)
-			case "content":
-				chars += partChars(inside)
-			}
-		})
-	})
-	return chars
-}
-
-// partChars is contentChars without a further level, so that no depth of nesting makes it recurse.
-func partChars(value []byte) int {
-	if len(value) == 0 || value[0] != '[' {
-		return characters(value)
-	}
-	chars := 0
-	eachElement(value, func(part []byte) {
-		eachField(part, func(k, v []byte) {
-			if string(k) == "text" {
-				chars += characters(v)
-			}
-		})
-	})
+	eachContent(value, func(text []byte) { chars += characters(text) })
 	return chars
 }

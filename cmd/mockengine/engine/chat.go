@@ -4,6 +4,7 @@ package engine
 var chat = &api{
 	needs: givenMessages, field: "messages", replies: true,
 	size:   func(a *ask) size { return size{tokens: chatTokens(a.messages, nil), batch: 1} },
+	prompt: func(t *tokenizer, a *ask) { t.chat(a.messages, nil) },
 	body:   chatBody,
 	stream: chatStream,
 }
@@ -31,7 +32,7 @@ func chatBody(b []byte, a *answer, e *Engine) []byte {
 
 // chatStream sends a chunk with the role, one for each token, one with the finish reason, one with the usage if asked for, [DONE].
 func chatStream(s *sse, a *answer, e *Engine) error {
-	if err := s.wait(s.c.pace.due(0)); err != nil {
+	if err := s.ready(0); err != nil {
 		return err
 	}
 	if err := chatChunks(s, a, `"delta":{"role":"assistant","content":""}`, ""); err != nil {

@@ -4,6 +4,7 @@ package engine
 var completions = &api{
 	needs: givenPrompt, field: "prompt", replies: true,
 	size:   func(a *ask) size { return measure(a.prompt) },
+	prompt: func(t *tokenizer, a *ask) { t.prompt(a.prompt) },
 	body:   completionBody,
 	stream: completionStream,
 }

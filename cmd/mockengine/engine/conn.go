@@ -25,6 +25,7 @@ type conn struct {
 	body  []byte
 	fault *Fault
 	pace  pace
+	ride  *ride // the request in the model; nil if it has no part in the answer
 
 	unchunked []byte // a chunked body, put together
 	text      []byte // a body or event being written

@@ -10,8 +10,10 @@
 //
 // # How long an answer takes
 //
-// The type pace decides: a fixed time to the first token and a fixed time between tokens; nothing is ever cached. At zero an
-// answer is one write. While an answer waits, a goroutine reads ahead, so that a peer that leaves is seen at once and stops it.
+// Without a [Model] the type pace decides: a fixed time to the first token and a fixed time between tokens; nothing is ever cached.
+// At zero an answer is one write. With one ([Config.Model]) the prompt's tokens wait in line, are computed in chunks unless the cache
+// has them, and the answer's come step by step: one request for a whole batch of prompts, all its choices at once. The same Model
+// runs in simulations, where nobody waits. While an answer waits, a goroutine reads ahead, so that a peer that leaves is seen at once and stops it.
 //
 // # Faults and logs
 //

@@ -27,6 +27,8 @@ type Config struct {
 	Reply  int           // tokens of a reply, which a request may lower; 16 if 0
 	TTFT   time.Duration // time to the first token
 	ITL    time.Duration // time between tokens
+	Model  *ModelConfig  // an engine with a queue, a batch and a cache instead of those fixed times; nil: none
+	Seed   uint64        // of the draws of faults with a probability; 0 is a random one
 	Keep   int           // how many requests it remembers; DefaultKeep if 0, none if negative
 }
 
@@ -34,6 +36,7 @@ type Config struct {
 type Engine struct {
 	cfg      Config
 	pace     pace
+	driver   *driver // of the model; nil: there is none
 	reply    reply
 	models   []string // as in cfg, escaped for JSON
 	started  time.Time
@@ -74,6 +77,10 @@ func New(cfg Config) *Engine {
 	for _, m := range cfg.Models {
 		e.models = append(e.models, escaped(m))
 	}
+	if cfg.Model != nil {
+		e.driver = newDriver(*cfg.Model)
+	}
+	e.faults.seed(cfg.Seed)
 	e.routes = e.newRoutes()
 	e.setName(cfg.Name)
 	return e

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -180,6 +181,23 @@ func parseFaults(b []byte) ([]Fault, error) {
 // faultSet is the set in force; nil costs a request one load.
 type faultSet struct {
 	armed atomic.Pointer[[]*armedFault]
+
+	mu   sync.Mutex
+	dice *rand.Rand // draws for faults with a probability
+}
+
+// seed makes the draws repeatable; 0 does not.
+func (s *faultSet) seed(n uint64) {
+	if n == 0 {
+		n = rand.Uint64()
+	}
+	s.dice = rand.New(rand.NewPCG(n, 0))
+}
+
+func (s *faultSet) draw() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dice.Float64()
 }
 
 type armedFault struct {
@@ -216,7 +234,7 @@ func (s *faultSet) pick(h *head, nth int) *Fault {
 		return nil
 	}
 	for _, f := range *armed {
-		if f.fits(h, nth) && f.hit() {
+		if f.fits(h, nth) && s.hits(f) {
 			return &f.Fault
 		}
 	}
@@ -239,8 +257,8 @@ func (f *Fault) fits(h *head, nth int) bool {
 	return f.Path == string(h.path)
 }
 
-func (f *armedFault) hit() bool {
-	if f.Probability > 0 && rand.Float64() >= f.Probability {
+func (s *faultSet) hits(f *armedFault) bool {
+	if f.Probability > 0 && s.draw() >= f.Probability {
 		return false
 	}
 	return f.Count <= 0 || f.hits.Add(1) <= int64(f.Count)

@@ -4,16 +4,21 @@ package engine
 var generate = &api{
 	needs: givenText, field: "text", replies: true,
 	size:   generateSize,
+	prompt: func(t *tokenizer, a *ask) { t.prompt(generatePrompt(a)) },
 	body:   generateBody,
 	stream: generateStream,
 }
 
-// generateSize prefers the ids, as SGLang does.
 func generateSize(a *ask) size {
+	return measure(generatePrompt(a))
+}
+
+// generatePrompt prefers the ids, as SGLang does.
+func generatePrompt(a *ask) []byte {
 	if len(a.inputIDs) > 0 {
-		return measure(a.inputIDs)
+		return a.inputIDs
 	}
-	return measure(a.text)
+	return a.text
 }
 
 // isBatch tells whether the prompt is a list, which is answered with a list.

@@ -56,11 +56,12 @@ func (e *Engine) listModels(c *conn) error {
 
 // serverInfo is SGLang's /server_info and /get_server_info.
 func (e *Engine) serverInfo(c *conn) error {
+	l, _ := e.load()
 	return c.sendValue(object{
 		"model_path": e.cfg.Models[0], "served_model_name": e.cfg.Models[0], "tokenizer_path": e.cfg.Models[0],
 		"tp_size": 1, "dp_size": 1, "pp_size": 1, "load_balance_method": "round_robin", "disaggregation_mode": "null",
-		"is_embedding": false, "context_length": contextLength, "max_total_num_tokens": kvTokens,
-		"max_running_requests": maxRunning, "weight_version": "default", "version": sglangVersion, "status": "ready",
+		"is_embedding": false, "context_length": contextLength, "max_total_num_tokens": l.Capacity,
+		"max_running_requests": l.RunningLimit, "weight_version": "default", "version": sglangVersion, "status": "ready",
 	})
 }
 
@@ -71,4 +72,12 @@ func (e *Engine) modelInfo(c *conn) error {
 		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": false,
 		"has_audio_understanding": false, "model_type": "llama", "architectures": []string{"LlamaForCausalLM"},
 	})
+}
+
+// flushCache is SGLang's /flush_cache.
+func (e *Engine) flushCache(c *conn) error {
+	if e.driver != nil {
+		e.driver.flush()
+	}
+	return c.send(200, plainType, []byte("Cache flushed.\n"))
 }

@@ -153,6 +153,26 @@ func characters(value []byte) int {
 	}
 }
 
+// character reads the first character of a string's text, an escape for what it stands for, and how many bytes it is.
+func character(text []byte) (r rune, size int) {
+	if text[0] != '\\' || len(text) < 2 {
+		return utf8.DecodeRune(text)
+	}
+	if text[1] == 'u' && len(text) >= 6 {
+		n, err := strconv.ParseUint(string(text[2:6]), 16, 32)
+		if err != nil {
+			return utf8.RuneError, 6
+		}
+		return rune(n), 6 // half a pair of surrogates is a character, as in characters
+	}
+	if c, ok := escapes[text[1]]; ok {
+		return c, 2
+	}
+	return rune(text[1]), 2
+}
+
+var escapes = map[byte]rune{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 // number reads a whole number, also one written as 1.0 or 1e1; ok is false for any other value.
 func number(value []byte) (n int, ok bool) {
 	if n, err := strconv.Atoi(string(value)); err == nil {

@@ -26,30 +26,28 @@ func (r *tokenRate) read(tokens int64, now time.Time) float64 {
 	return r.rate
 }
 
-// load is what an engine reports of itself. Nothing ever waits here: what is in flight is running.
-type load struct {
-	running, used int64
-	usage, rate   float64
-}
-
-func (e *Engine) load() load {
-	c := &e.counters
-	used := min(c.held.Load(), kvTokens)
-	return load{
-		running: c.inFlight.Load(), used: used, usage: float64(used) / kvTokens,
-		rate: e.rate.read(c.tokens.Load(), time.Now()),
+// load is what an engine reports of itself. Without a model nothing ever waits: what is in flight is running.
+func (e *Engine) load() (Load, Totals) {
+	if e.driver != nil {
+		return e.driver.load()
 	}
+	c := &e.counters
+	used := min(int(c.held.Load()), kvTokens)
+	return Load{
+		Running: int(c.inFlight.Load()), Used: used, Capacity: kvTokens, Usage: float64(used) / kvTokens,
+		Throughput: e.rate.read(c.tokens.Load(), time.Now()), RunningLimit: maxRunning,
+	}, Totals{Prompt: c.prompt.Load(), Generated: c.tokens.Load()}
 }
 
 // loads is SGLang's /v1/loads. The query (include=...) changes nothing.
 func (e *Engine) loads(c *conn) error {
-	l := e.load()
+	l, _ := e.load()
 	rank := object{
-		"dp_rank": 0, "num_running_reqs": l.running, "num_waiting_reqs": 0, "num_total_reqs": l.running,
-		"num_waiting_uncached_tokens": 0, "num_used_tokens": l.used, "max_total_num_tokens": kvTokens,
-		"token_usage": l.usage, "gen_throughput": l.rate, "cache_hit_rate": 0.0, "utilization": 0.0,
-		"max_running_requests": maxRunning,
-		"queues":               object{"waiting": 0, "grammar": 0, "paused": 0, "retracted": 0},
+		"dp_rank": 0, "num_running_reqs": l.Running, "num_waiting_reqs": l.Waiting, "num_total_reqs": l.Running + l.Waiting,
+		"num_waiting_uncached_tokens": l.WaitingTokens, "num_used_tokens": l.Used, "max_total_num_tokens": l.Capacity,
+		"token_usage": l.Usage, "gen_throughput": l.Throughput, "cache_hit_rate": l.HitRate, "utilization": e.utilization(l),
+		"max_running_requests": l.RunningLimit,
+		"queues":               object{"waiting": l.Waiting, "grammar": 0, "paused": 0, "retracted": 0},
 	}
 	return c.sendValue(object{
 		"timestamp": time.Now().UTC().Format(time.RFC3339Nano), "version": sglangVersion, "dp_rank_count": 1,
@@ -57,10 +55,18 @@ func (e *Engine) loads(c *conn) error {
 	})
 }
 
+// utilization is the share of the requests that it may run; without a model it says nothing.
+func (e *Engine) utilization(l Load) float64 {
+	if e.driver == nil {
+		return 0
+	}
+	return float64(l.Running) / float64(l.RunningLimit)
+}
+
 // getLoad is SGLang's older /get_load.
 func (e *Engine) getLoad(c *conn) error {
-	l := e.load()
-	return c.sendValue([]object{{"dp_rank": 0, "num_reqs": l.running, "num_waiting_reqs": 0, "num_tokens": l.used}})
+	l, _ := e.load()
+	return c.sendValue([]object{{"dp_rank": 0, "num_reqs": l.Running + l.Waiting, "num_waiting_reqs": l.Waiting, "num_tokens": l.Used}})
 }
 
 // metrics is /metrics, in the names of the engine.
@@ -75,33 +81,44 @@ func (e *Engine) metrics(c *conn) error {
 }
 
 func (e *Engine) vllmMetrics(m *exposition) {
-	l, c := e.load(), &e.counters
+	l, done := e.load()
 	m.labels = fmt.Sprintf(`engine="0",model_name="%s"`, e.models[0])
-	m.add("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", float64(l.running))
-	m.add("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", 0)
-	m.add("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", l.usage)
-	m.add("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in terms of number of queried tokens.", float64(c.prompt.Load()))
-	m.add("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.", 0)
+	m.add("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", float64(l.Running))
+	m.add("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", float64(l.Waiting))
+	m.add("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", l.Usage)
+	m.add("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in terms of number of queried tokens.", float64(done.Prompt))
+	m.add("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.", float64(done.Cached))
 	m.add("vllm:num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", 0)
-	m.add("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(c.prompt.Load()))
-	m.add("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", float64(c.tokens.Load()))
+	m.add("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(done.Prompt))
+	m.add("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", float64(done.Generated))
+	page := e.pageSize()
+	m.labels = fmt.Sprintf(`engine="0",block_size="%d",num_gpu_blocks="%d",enable_prefix_caching="True"`, page, l.Capacity/page)
+	m.add("vllm:cache_config_info", "gauge", "Information of the LLMEngine CacheConfig", 1)
 	m.labels = fmt.Sprintf(`engine="0",finished_reason="length",model_name="%s"`, e.models[0])
-	m.add("vllm:request_success_total", "counter", "Count of successfully processed requests.", float64(c.finished.Load()))
+	m.add("vllm:request_success_total", "counter", "Count of successfully processed requests.", float64(e.counters.finished.Load()))
+}
+
+// pageSize is how many tokens are a page of the cache.
+func (e *Engine) pageSize() int {
+	if e.driver == nil {
+		return 16
+	}
+	return e.driver.model.cfg.PageSize
 }
 
 func (e *Engine) sglangMetrics(m *exposition) {
-	l, c := e.load(), &e.counters
+	l, done := e.load()
 	m.labels = fmt.Sprintf(`engine_type="unified",model_name="%s",pp_rank="0",tp_rank="0"`, e.models[0])
-	m.add("sglang:num_running_reqs", "gauge", "The number of running requests.", float64(l.running))
-	m.add("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.", 0)
-	m.add("sglang:num_used_tokens", "gauge", "The number of used tokens.", float64(l.used))
-	m.add("sglang:max_total_num_tokens", "gauge", "Maximum total number of tokens in the KV cache pool.", kvTokens)
-	m.add("sglang:token_usage", "gauge", "The token usage.", l.usage)
-	m.add("sglang:gen_throughput", "gauge", "The generation throughput (token/s).", l.rate)
-	m.add("sglang:cache_hit_rate", "gauge", "The prefix cache hit rate.", 0)
-	m.add("sglang:prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(c.prompt.Load()))
-	m.add("sglang:generation_tokens_total", "counter", "Number of generation tokens processed.", float64(c.tokens.Load()))
-	m.add("sglang:num_requests_total", "counter", "Number of requests processed.", float64(c.finished.Load()))
+	m.add("sglang:num_running_reqs", "gauge", "The number of running requests.", float64(l.Running))
+	m.add("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.", float64(l.Waiting))
+	m.add("sglang:num_used_tokens", "gauge", "The number of used tokens.", float64(l.Used))
+	m.add("sglang:max_total_num_tokens", "gauge", "Maximum total number of tokens in the KV cache pool.", float64(l.Capacity))
+	m.add("sglang:token_usage", "gauge", "The token usage.", l.Usage)
+	m.add("sglang:gen_throughput", "gauge", "The generation throughput (token/s).", l.Throughput)
+	m.add("sglang:cache_hit_rate", "gauge", "The prefix cache hit rate.", l.HitRate)
+	m.add("sglang:prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(done.Prompt))
+	m.add("sglang:generation_tokens_total", "counter", "Number of generation tokens processed.", float64(done.Generated))
+	m.add("sglang:num_requests_total", "counter", "Number of requests processed.", float64(e.counters.finished.Load()))
 }
 
 // exposition writes the Prometheus text format as the engines' own library does: every value is a float.

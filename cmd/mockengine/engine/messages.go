@@ -4,6 +4,7 @@ package engine
 var messages = &api{
 	needs: givenMessages | givenMaxTokens, field: "max_tokens", replies: true,
 	size:   messagesSize,
+	prompt: messagesPrompt,
 	body:   messagesBody,
 	stream: messagesStream,
 }
@@ -23,6 +24,8 @@ var countTokens = &api{
 func messagesSize(a *ask) size {
 	return size{tokens: chatTokens(a.messages, a.system), batch: 1}
 }
+
+func messagesPrompt(t *tokenizer, a *ask) { t.chat(a.messages, a.system) }
 
 // stopReason is the finish in Anthropic's words.
 func (a *answer) stopReason() string {
@@ -65,7 +68,7 @@ func (a *answer) appendMessageUsage(b []byte) []byte {
 
 // messagesStream sends named events; there is no [DONE].
 func messagesStream(s *sse, a *answer, e *Engine) error {
-	if err := s.wait(s.c.pace.due(0)); err != nil {
+	if err := s.ready(0); err != nil {
 		return err
 	}
 	if err := messagesOpen(s, a); err != nil {

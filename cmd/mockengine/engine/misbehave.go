@@ -55,7 +55,7 @@ func (c *conn) sendChunks(chunks []string) error {
 	}
 	s := c.startStream(status)
 	for k, chunk := range chunks {
-		if err := s.wait(c.pace.due(k)); err != nil {
+		if err := s.ready(k); err != nil {
 			return err
 		}
 		if err := s.chunk(append(c.text[:0], chunk...)); err != nil {

@@ -2,8 +2,7 @@ package engine
 
 import "time"
 
-// pace says how long a request takes and how much of its prompt was cached. It is all that answers know of speed, so a model of
-// a real engine (prefill speed, KV cache, queue) can take its place.
+// pace says how long a request takes where there is no [Model], or a fault sets the times.
 type pace struct {
 	ttft time.Duration // from the head of the request to its first token
 	itl  time.Duration // between two tokens
@@ -13,9 +12,6 @@ type pace struct {
 func (p pace) due(k int) time.Duration {
 	return p.ttft + time.Duration(max(k, 0))*p.itl
 }
-
-// cached is how many of the prompt's tokens need no prefill.
-func (p pace) cached(_ int) int { return 0 }
 
 // slowed is the pace with what a fault says about speed.
 func (p pace) slowed(f *Fault) pace {
@@ -32,3 +28,32 @@ func (p pace) slowed(f *Fault) pace {
 }
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// timed tells whether a fault says how fast the answer comes; then the model has no part in it.
+func (f *Fault) timed() bool { return f != nil && (f.TTFTMillis > 0 || f.ITLMillis > 0) }
+
+// ready waits until token k of the answer is there; errGone if the peer leaves before. Without a model, or with a fault that sets the
+// times, that is a matter of time alone.
+func (c *conn) ready(k int) error {
+	if c.ride == nil {
+		return c.until(c.pace.due(k))
+	}
+	c.peer.watch()
+	for c.ride.made.Load() <= int64(k) {
+		select {
+		case <-c.ride.more:
+		case <-c.peer.gone:
+			return errGone
+		}
+	}
+	c.answer.cached = c.ride.job.Cached
+	return nil
+}
+
+// isReady tells whether ready would wait.
+func (c *conn) isReady(k int) bool {
+	if c.ride == nil {
+		return time.Since(c.at) >= c.pace.due(k)
+	}
+	return c.ride.made.Load() > int64(k)
+}

@@ -6,6 +6,7 @@ import "strconv"
 var responses = &api{
 	needs: givenInput, field: "input", replies: true,
 	size:   func(a *ask) size { return size{tokens: chatTokens(a.inputs, a.instructions), batch: 1} },
+	prompt: func(t *tokenizer, a *ask) { t.chat(a.inputs, a.instructions) },
 	body:   func(b []byte, a *answer, e *Engine) []byte { return a.appendResponse(b, e, a.responseStatus()) },
 	stream: responsesStream,
 }
@@ -109,7 +110,7 @@ func (r *responseEvents) place(b []byte) []byte {
 }
 
 func responsesStream(s *sse, a *answer, e *Engine) error {
-	if err := s.wait(s.c.pace.due(0)); err != nil {
+	if err := s.ready(0); err != nil {
 		return err
 	}
 	r := &responseEvents{sse: s, a: a}

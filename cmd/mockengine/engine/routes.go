@@ -54,8 +54,8 @@ func (e *Engine) addSGLang(routes map[string]*route) {
 	for _, path := range []string{"/model_info", "/get_model_info"} {
 		routes[path] = &route{methods: "GET", handle: e.modelInfo}
 	}
+	routes["/flush_cache"] = &route{methods: "GET POST", handle: e.flushCache}
 	for path, said := range map[string]string{
-		"/flush_cache":   "Cache flushed.\n",
 		"/start_profile": "Start profiling.\n",
 		"/stop_profile":  "Stop profiling. This will take some time.\n",
 	} {

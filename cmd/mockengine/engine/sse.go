@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"strconv"
-	"time"
-)
+import "strconv"
 
 // flushAt is how many bytes of events are gathered when nothing has to be waited for.
 const flushAt = 32 << 10
@@ -41,24 +38,27 @@ func (s *sse) end(event []byte) error { return s.chunk(append(event, "\n\n"...))
 
 // token waits for token k of the answer and counts it.
 func (s *sse) token(k int) error {
-	if err := s.wait(s.c.pace.due(k)); err != nil {
+	if err := s.ready(k); err != nil {
 		return err
 	}
 	s.c.e.counters.tokens.Add(1)
 	return nil
 }
 
-// wait sends what there is and waits until d after the request's head, if that is still to come.
-func (s *sse) wait(d time.Duration) error {
-	if d <= 0 || time.Since(s.c.at) >= d {
-		return nil
+// ready sends what there is and waits until token k is made, if that is still to come.
+func (s *sse) ready(k int) error {
+	if s.c.ride == nil && s.c.pace.due(k) <= 0 {
+		return nil // without a look at the clock
+	}
+	if s.c.isReady(k) {
+		return s.c.ready(k)
 	}
 	if s.events > 0 || s.c.e.cfg.Engine == VLLM { // SGLang sends its head with the first event, vLLM before
 		if err := s.flush(); err != nil {
 			return err
 		}
 	}
-	return s.c.until(d)
+	return s.c.ready(k)
 }
 
 func (s *sse) flush() error {

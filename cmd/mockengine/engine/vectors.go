@@ -18,15 +18,17 @@ const (
 // embeddings is POST /v1/embeddings: equal inputs have equal vectors.
 var embeddings = &api{
 	needs: givenInput, field: "input",
-	size: func(a *ask) size { return measure(a.inputs) },
-	body: embeddingsBody,
+	size:   func(a *ask) size { return measure(a.inputs) },
+	prompt: func(t *tokenizer, a *ask) { t.prompt(a.inputs) },
+	body:   embeddingsBody,
 }
 
 // classify is POST /v1/classify: two labels.
 var classify = &api{
 	needs: givenInput, field: "input",
-	size: func(a *ask) size { return measure(a.inputs) },
-	body: classifyBody,
+	size:   func(a *ask) size { return measure(a.inputs) },
+	prompt: func(t *tokenizer, a *ask) { t.prompt(a.inputs) },
+	body:   classifyBody,
 }
 
 // rerank is POST /v1/rerank. Both engines answer with SGLang's form, a plain array; the order is that of the documents.
@@ -35,6 +37,12 @@ var rerank = &api{
 	size: func(a *ask) size {
 		query, docs := measure(a.query), measure(a.docs)
 		return size{tokens: query.tokens*docs.batch + docs.tokens, batch: docs.batch}
+	},
+	prompt: func(t *tokenizer, a *ask) {
+		eachElement(a.docs, func(document []byte) { // each is computed with the query in front of it
+			t.prompt(a.query)
+			t.prompt(document)
+		})
 	},
 	body: rerankBody,
 }
