@@ -88,7 +88,7 @@ func (m *machine) do(c command) error {
 		return m.serve(c)
 	}
 	output, err := m.run(c.text)
-	meant := slices.ContainsFunc(c.shown, func(line string) bool { return strings.Contains(line, "error") })
+	meant := slices.ContainsFunc(c.shown, func(line string) bool { return strings.Contains(line, "error:") })
 	switch {
 	case err != nil && !meant:
 		return fmt.Errorf("%w\n%s", err, output)

@@ -20,12 +20,23 @@ type RoutingPrompt struct {
 	Text   string
 	Tokens []uint32
 	Hinted bool // Tokens came from a header: they are only the head of the prompt
+	// Partition is a digest of what keeps the engine's caches of equal prompts apart: a salt, an extra key, an adapter. 0: nothing.
+	Partition uint64
 }
 
 // RoutingKey is the key that keeps related requests together; "" without one.
 type RoutingKey struct {
 	Value  string // 1 to 128 bytes of UTF-8
 	Source KeySource
+	Sent   string // the routing-key header as it was sent, where that is not the Value; else ""
+}
+
+// Header is the routing-key header as it was sent; "" if there was none.
+func (k RoutingKey) Header() string {
+	if k.Sent == "" && k.Source == HeaderKey {
+		return k.Value
+	}
+	return k.Sent
 }
 
 // KeySource is where a routing key came from.

@@ -27,6 +27,7 @@ type Leg struct {
 	Worker  *workers.Worker
 	Role    workers.Type
 	Policy  string // who chose the worker; "" if no policy did
+	Key     string // the routing key that is counted with the leg, set before Begin; "" for none
 	Outcome Outcome
 	Status  int // of the worker's answer, or the one that stands for its failure; 0 while nothing is known
 
@@ -53,13 +54,16 @@ const (
 func (l *Leg) Begin() {
 	if l.state.CompareAndSwap(uncounted, counted) {
 		l.Worker.Begin()
+		if l.Key != "" {
+			l.Worker.BeginKey(l.Key)
+		}
 	}
 }
 
 // End takes the count back, once however often it is called, from any goroutine.
 func (l *Leg) End() {
 	if l.state.CompareAndSwap(counted, uncounted) {
-		l.Worker.End()
+		uncount(l.Worker, l.Key)
 	}
 }
 
@@ -68,7 +72,16 @@ func (l *Leg) handOver() (end func()) {
 	if !l.state.CompareAndSwap(counted, handedOver) {
 		return func() {}
 	}
-	return l.Worker.End
+	w, key := l.Worker, l.Key // the leg belongs to another request by then
+	return func() { uncount(w, key) }
+}
+
+// uncount takes back what Begin has counted.
+func uncount(w *workers.Worker, key string) {
+	if key != "" {
+		w.EndKey(key)
+	}
+	w.End()
 }
 
 // TakeTrial asks the worker's breaker for the permission to send. Who got it calls ReleaseTrial when the leg is over.
@@ -85,7 +98,8 @@ func (l *Leg) ReleaseTrial() {
 
 func (l *Leg) reset(w *workers.Worker, role workers.Type) {
 	l.Worker, l.Role, l.Outcome, l.Status, l.trial = w, role, NotSent, 0, workers.Trial{}
-	l.Policy, l.Sent, l.FirstEvent, l.Streamed, l.Usage = "", time.Time{}, time.Time{}, false, Usage{}
+	l.Policy, l.Key = "", ""
+	l.Sent, l.FirstEvent, l.Streamed, l.Usage = time.Time{}, time.Time{}, false, Usage{}
 	l.state.Store(uncounted)
 }
 

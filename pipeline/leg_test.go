@@ -239,3 +239,44 @@ func TestATrialIsTakenAndGivenBack(t *testing.T) {
 		second.ReleaseTrial()
 	})
 }
+
+// policies.md, sections 1 and 14.4: a leg's routing key is counted and taken back with it, also when its count was handed over.
+func TestALegsKeyIsCountedWithIt(t *testing.T) {
+	w := fleet(t, 1)[0]
+	var legs pipeline.Legs
+	leg := legs.Add(w, workers.Regular)
+	leg.Key = "K"
+	leg.Begin()
+	leg.Begin()
+	require.Equal(t, 1, w.KeyInFlight("K"))
+	leg.End()
+	leg.End()
+	require.Zero(t, w.KeyInFlight("K"))
+
+	x := &pipeline.Exchange{}
+	handed := x.Legs.Add(w, workers.Regular)
+	handed.Key = "K"
+	handed.Begin()
+	release := make(chan struct{})
+	x.Detach(handed, time.Minute, func(context.Context) error { <-release; return nil })
+	handed.End()
+	x.BeginAttempt()
+	require.Empty(t, x.Legs.Add(w, workers.Regular).Key, "another leg has no key")
+	require.Equal(t, 1, w.KeyInFlight("K"))
+	close(release)
+	require.Eventually(t, func() bool { return w.InFlight() == 0 }, time.Minute, time.Millisecond)
+	require.Zero(t, w.KeyInFlight("K"))
+}
+
+// policies.md, section 11: what a policy finds that takes the header as it was sent.
+func TestTheHeaderOfARoutingKey(t *testing.T) {
+	for want, k := range map[string]pipeline.RoutingKey{
+		"":       {},
+		"K":      {Value: "K", Source: pipeline.HeaderKey},
+		"K_t1":   {Value: "K", Source: pipeline.HeaderKey, Sent: "K_t1"},
+		"header": {Value: "rid", Source: pipeline.RIDKey, Sent: "header"},
+	} {
+		require.Equal(t, want, k.Header())
+	}
+	require.Empty(t, pipeline.RoutingKey{Value: "rid", Source: pipeline.RIDKey}.Header())
+}

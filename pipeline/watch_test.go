@@ -110,3 +110,16 @@ func TestDemandIsWhatLivePoliciesRead(t *testing.T) {
 	d.Raise(pipeline.WantTokens)
 	require.Equal(t, [3]bool{false, true, false}, seen())
 }
+
+// policies.md, section 12.3: a policy may take the text of bodies that are read anyway, without making anybody read one.
+func TestTextIfReadIsWantedByThoseWhoWantText(t *testing.T) {
+	var d pipeline.Demand
+	require.False(t, d.TextIfRead())
+	d.Raise(pipeline.WantTextIfRead)
+	require.True(t, d.TextIfRead())
+	require.False(t, d.Text())
+	d.Drop(pipeline.WantTextIfRead)
+	require.False(t, d.TextIfRead())
+	d.Raise(pipeline.WantText)
+	require.True(t, d.TextIfRead())
+}

@@ -160,7 +160,7 @@ func TestC40WhatIsNoRouteIsRefused(t *testing.T) {
 		{"POST", "/v1/chat/completions/extra", ""},
 		{"POST", "/v1/chat%2Fcompletions", ""},
 		{"POST", "/flush_cache_now", ""},
-		{"GET", "/get_loads", ""},
+		{"GET", "/get_load", ""},
 		{"GET", "/metrics", ""},
 		{"BREW", "/no/such/path", ""},
 		{"GET", "/no/such/path?model=m1", ""},

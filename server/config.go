@@ -12,16 +12,23 @@ import (
 //
 // A Config is checked with [Config.Validate] before anything is bound or contacted, and not changed after that.
 type Config struct {
-	WorkerConfig  `group:"Worker Configuration"`
-	PolicyConfig  `group:"Routing Policy"`
-	RequestConfig `group:"Request Handling"`
-	RetryConfig   `group:"Retry"`
-	BreakerConfig `group:"Circuit Breaker"`
-	HealthConfig  `group:"Health Checks"`
-	LogConfig     `group:"Logging"`
-	MetricsConfig `group:"Metrics"`
-	TraceConfig   `group:"Tracing"`
-	RuntimeConfig `group:"Runtime"`
+	WorkerConfig   `group:"Worker Configuration"`
+	PolicyConfig   `group:"Routing Policy"`
+	CacheConfig    `group:"Cache-Aware Routing"`
+	PrefixConfig   `group:"Prefix Hash Routing"`
+	WaitConfig     `group:"Least Load Routing"`
+	SessionConfig  `group:"Sessions"`
+	ExplainConfig  `group:"Explaining Choices"`
+	OverloadConfig `group:"Worker Overload Protection"`
+	LoadConfig     `group:"Load Monitoring"`
+	RequestConfig  `group:"Request Handling"`
+	RetryConfig    `group:"Retry"`
+	BreakerConfig  `group:"Circuit Breaker"`
+	HealthConfig   `group:"Health Checks"`
+	LogConfig      `group:"Logging"`
+	MetricsConfig  `group:"Metrics"`
+	TraceConfig    `group:"Tracing"`
+	RuntimeConfig  `group:"Runtime"`
 }
 
 // Default returns a configuration with every flag at its default; it is valid, and has no workers.
@@ -29,6 +36,11 @@ func Default() *Config {
 	return &Config{
 		WorkerConfig:  defaultWorker(),
 		PolicyConfig:  defaultPolicy(),
+		CacheConfig:   defaultCache(),
+		PrefixConfig:  defaultPrefix(),
+		WaitConfig:    defaultWait(),
+		SessionConfig: defaultSessions(),
+		LoadConfig:    defaultLoad(),
 		RequestConfig: defaultRequest(),
 		RetryConfig:   defaultRetry(),
 		BreakerConfig: defaultBreaker(),

@@ -38,5 +38,8 @@ func (c *Config) Warnings() []string {
 	if c.Policy == "power_of_two" && !c.EnableIGW && len(unique) < 2 {
 		warnings = append(warnings, "--policy power_of_two chooses between two workers, and fewer are configured")
 	}
+	if warning := c.unforgotten(); warning != "" {
+		warnings = append(warnings, warning)
+	}
 	return warnings
 }

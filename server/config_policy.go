@@ -7,14 +7,13 @@ import (
 
 // PolicyConfig says how a worker is chosen.
 type PolicyConfig struct {
-	Policy            string       `name:"policy" default:"round_robin" enum:"random,round_robin,passthrough,power_of_two" help:"Default policy: ${enum}."`
-	RoutingKeyHeaders []string     `name:"routing-key-headers" type:"headers" default:"x-smg-routing-key" placeholder:"NAME ..." help:"Request headers that may carry the routing key; the first one with a valid value wins. Given without a value: no header is consulted."`
-	EnableIGW         bool         `name:"enable-igw" help:"Serve several models, each with its own workers."`
-	ModelAliases      []ModelAlias `name:"model-alias" type:"multi" placeholder:"ALIAS=MODEL ..." help:"Further names under which clients may ask for a model."`
+	Policy       string       `name:"policy" default:"cache_aware" enum:"random,round_robin,passthrough,cache_aware,power_of_two,least_load,prefix_hash,consistent_hashing,manual,bucket,least_work" help:"Default policy: ${enum}."`
+	EnableIGW    bool         `name:"enable-igw" help:"Serve several models, each with its own workers."`
+	ModelAliases []ModelAlias `name:"model-alias" type:"multi" placeholder:"ALIAS=MODEL ..." help:"Further names under which clients may ask for a model."`
 }
 
 func defaultPolicy() PolicyConfig {
-	return PolicyConfig{Policy: "round_robin", RoutingKeyHeaders: []string{"x-smg-routing-key"}}
+	return PolicyConfig{Policy: "cache_aware"}
 }
 
 // Aliases returns the model that each alias stands for.
@@ -27,7 +26,6 @@ func (c *PolicyConfig) Aliases() map[string]string {
 }
 
 func (c *PolicyConfig) check(found *violations) {
-	found.headers("--routing-key-headers", c.RoutingKeyHeaders)
 	models := map[string]string{}
 	for _, a := range c.ModelAliases {
 		first, ok := models[a.Alias]

@@ -37,6 +37,32 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// policies.md, section 13: without a sweep the map grows without limit
+func TestKeysThatAreNeverForgottenAreWarnedOf(t *testing.T) {
+	const idle = "with --max-idle-secs 0 no routing key is ever forgotten; memory grows with every new one"
+	const rounds = "with --eviction-interval 0 no routing key is ever forgotten; memory grows with every new one"
+	tests := []struct {
+		name           string
+		policy         string
+		sticky         bool
+		rounds, unused server.Seconds
+		want           []string
+	}{
+		{"manual forgets by default", "manual", false, 60, 14400, nil},
+		{"manual without rounds", "manual", false, 0, 14400, []string{rounds}},
+		{"manual without a limit", "manual", false, 60, 0, []string{idle}},
+		{"sticky sessions without a limit", "random", true, 60, 0, []string{idle}},
+		{"other policies have no keys to forget", "random", false, 0, 0, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := server.Default()
+			cfg.Policy, cfg.RoutingKeyOverride, cfg.EvictionInterval, cfg.MaxIdle = tt.policy, tt.sticky, tt.rounds, tt.unused
+			require.Equal(t, tt.want, cfg.Warnings())
+		})
+	}
+}
+
 // cli.md, section 6.2: keep one of two equal URLs
 func TestStartupURLsNameEachWorkerOnce(t *testing.T) {
 	cfg := server.Default()
@@ -86,7 +112,7 @@ func TestAddresses(t *testing.T) {
 // cli.md, section 7.2
 func TestBanner(t *testing.T) {
 	cfg := server.Default()
-	require.Equal(t, "smg\nversion "+server.Version+"\nlistening 0.0.0.0:30000\nmode Regular\nPolicy: round_robin\n", server.Banner(cfg))
+	require.Equal(t, "smg\nversion "+server.Version+"\nlistening 0.0.0.0:30000\nmode Regular\nPolicy: cache_aware\n", server.Banner(cfg))
 	cfg.EnableIGW = true
 	require.Equal(t, "smg\nversion "+server.Version+"\nlistening 0.0.0.0:30000\nmode IGW (Inference Gateway)\n", server.Banner(cfg))
 }

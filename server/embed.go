@@ -160,7 +160,7 @@ func (g *Gateway) Use(chains ...*pipeline.Chain) error {
 	if err != nil {
 		return err
 	}
-	if err := g.gateway.runtime.Serve(all...); err != nil {
+	if err := g.gateway.use(all); err != nil {
 		return err
 	}
 	front := newFront(g.gateway.runtime, routes, g.gateway.cfg.CORSAllowedOrigins)

@@ -72,7 +72,7 @@ func TestTheMetricsOfAllEnginesAreOnePage(t *testing.T) {
 // http-dataplane.md section 2.2: an engine that is not ready may be the one that an operator asks about.
 func TestEveryEngineIsAskedForItsMetricsOnce(t *testing.T) {
 	w1, w2 := engine.Start(t, engine.Config{}), engine.Start(t, engine.Config{Engine: engine.VLLM})
-	g := start(t, nil, w1, w2)
+	g := start(t, func(c *Config) { c.Policy, c.DisableLoadMonitoring = "random", true }, w1, w2) // polls ask for metrics too
 	g.serving(t, 2)
 	for _, rank := range []string{"0", "1"} {
 		g.becomes(t, g.add(t, `{"url":"`+w2.URL+`@`+rank+`"}`), "ready")

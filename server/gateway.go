@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/textproto"
 	"sync/atomic"
-	"time"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/stages"
@@ -27,17 +27,18 @@ type gateway struct {
 	enroller *workers.Enroller
 	startup  pipeline.Dependency
 	health   pipeline.Dependency
+	loads    *workers.LoadMonitor
 	policies *policy.Set
 	demand   *pipeline.Demand
 
-	buffering    *stages.Buffering
-	bodies       stages.BodySettings
-	models       *stages.Models
-	retries      stages.RetrySettings
-	pollInterval time.Duration // of load reports; the soonest that an overload verdict can change
-	transport    *forward.Transport
+	buffering *stages.Buffering
+	bodies    stages.BodySettings
+	models    *stages.Models
+	retries   stages.RetrySettings
+	transport *forward.Transport
 
 	runtime  *pipeline.Runtime
+	served   atomic.Pointer[[]*pipeline.Chain] // what runtime serves, of all routes
 	draining atomic.Bool
 }
 
@@ -46,11 +47,10 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	g := &gateway{
 		cfg: cfg, log: log, metrics: metrics,
 		registry: workers.NewRegistry(), demand: &pipeline.Demand{},
-		pollInterval: 10 * time.Second,
-		runtime:      pipeline.NewRuntime(log),
+		runtime: pipeline.NewRuntime(log),
 	}
 	var err error
-	g.policies, err = policy.NewSet(cfg.Policy, policy.Settings{}, g.demand, telemetry.WithTarget(log, "smg::policies::registry"))
+	g.policies, err = policy.NewSet(cfg.Policy, policySettings(cfg, log, metrics), g.demand, telemetry.WithTarget(log, "smg::policies::registry"))
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,7 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	}
 	metrics.Workers.SetSource(samples(g.registry))
 	g.enrolment()
+	g.monitoring()
 	g.stages()
 	return g, nil
 }
@@ -92,7 +93,7 @@ func (g *gateway) stages() {
 	cfg := g.cfg
 	g.buffering = &stages.Buffering{
 		Registry: g.registry, Demand: g.demand, Metrics: g.metrics,
-		ManyModels: cfg.EnableIGW, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
+		ManyModels: cfg.EnableIGW, Sticky: cfg.RoutingKeyOverride, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
 	}
 	g.bodies = stages.BodySettings{MaxBytes: cfg.MaxPayloadSize, Stall: cfg.BodyStallTimeout.Duration()}
 	g.models = &stages.Models{Registry: g.registry, Required: cfg.EnableIGW}
@@ -118,6 +119,41 @@ func (g *gateway) forwarding(kind stages.Kind) forward.Settings {
 	}, kind)
 }
 
+// routingKey reads the key of a request; under sticky sessions, from its body too.
+func (g *gateway) routingKey(kind stages.Kind) pipeline.Stage {
+	if g.cfg.RoutingKeyOverride {
+		return stages.SessionKey(g.cfg.RoutingKeyHeaders, kind)
+	}
+	return stages.RoutingKey(g.cfg.RoutingKeyHeaders)
+}
+
+// policySettings are the operator's, for the default policy and for those of models that a label gives the same one.
+func policySettings(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) policy.Settings {
+	s := policy.BuiltIn(policy.Shared{Metrics: metrics.Policies, Log: log})
+	s.CacheThreshold, s.BalanceAbs, s.BalanceRel = cfg.CacheThreshold, cfg.BalanceAbs, cfg.BalanceRel
+	s.BucketRel = cfg.BalanceRel
+	s.BalanceTokenUsage, s.OverloadTokenUsage = cfg.BalanceTokenUsage, cfg.OverloadTokenUsage
+	s.OverlapDecay, s.SelectionTemperature = cfg.OverlapDecay, cfg.SelectionTemperature
+	s.EvictionInterval, s.MaxTreeSize = cfg.EvictionInterval.Duration(), cfg.MaxTreeSize
+	s.IndexMemory, s.BlockSize = cfg.IndexMemory, cfg.BlockSize
+	s.PrefixTokens, s.PrefixLoadFactor, s.PrefixBalanceAbs = cfg.PrefixTokens, cfg.PrefixLoadFactor, cfg.PrefixBalanceAbs
+	s.Boundaries = cfg.CacheBoundaries
+	s.KVPressureWeight, s.DefaultThroughput = cfg.KVPressureWeight, cfg.DefaultThroughput
+	s.MeanPrefillTokens, s.MaxWaiting = cfg.MeanPrefillTokens, cfg.MaxWaiting
+	s.Sticky, s.Assignment, s.MaxIdle = cfg.RoutingKeyOverride, cfg.Assignment(), cfg.MaxIdle.Duration()
+	s.RoutingKeyNames = canonical(cfg.RoutingKeyHeaders)
+	return s
+}
+
+// canonical are names of headers as they stand in a request's head.
+func canonical(names []string) []string {
+	found := make([]string, 0, len(names))
+	for _, name := range names {
+		found = append(found, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return found
+}
+
 func workerSettings(cfg *Config) workers.Settings {
 	s := workers.DefaultSettings()
 	s.Breaker = workers.BreakerSettings{
@@ -129,6 +165,7 @@ func workerSettings(cfg *Config) workers.Settings {
 		FailureThreshold: cfg.HealthFailureThreshold, SuccessThreshold: cfg.HealthSuccessThreshold,
 		Endpoint: cfg.HealthCheckEndpoint, Disabled: cfg.DisableHealthCheck,
 	}
+	s.Overload = cfg.Ceilings()
 	s.HTTPPool.IdleTimeout = cfg.UpstreamIdleTimeout.Duration()
 	s.HTTPPool.RequestTimeout = cfg.RequestTimeout.Duration()
 	s.DrainSettle = cfg.DrainSettle.Duration()
@@ -146,7 +183,16 @@ func (g *gateway) serve() (routes []string, err error) {
 			routes = append(routes, c.Route())
 		}
 	}
-	return routes, g.runtime.Serve(chains...)
+	return routes, g.use(chains)
+}
+
+// use makes these chains the ones that are served.
+func (g *gateway) use(chains []*pipeline.Chain) error {
+	if err := g.runtime.Serve(chains...); err != nil {
+		return err
+	}
+	g.served.Store(&chains)
+	return nil
 }
 
 // handler is the gateway as a web server's handler.

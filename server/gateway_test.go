@@ -37,6 +37,7 @@ func start(t testing.TB, configure func(*Config), engines ...*engine.Running) *r
 	cfg := Default()
 	cfg.Host, cfg.Port, cfg.PrometheusHost, cfg.PrometheusPort = "127.0.0.1", 0, "127.0.0.1", 0
 	cfg.StartupCheckInterval, cfg.ShutdownGracePeriod, cfg.RetryInitialBackoff = 1, 0, 1
+	cfg.Policy = "round_robin" // whoever asks can tell who is next
 	for _, e := range engines {
 		cfg.WorkerURLs = append(cfg.WorkerURLs, e.URL)
 	}

@@ -14,9 +14,9 @@ import (
 var allRoutes = []string{
 	"POST /v1/chat/completions", "POST /v1/completions", "POST /generate", "POST /v1/embeddings", "POST /v1/classify", "POST /v1/messages",
 	"POST /v1/responses", "POST /rerank", "POST /v1/rerank",
-	"GET /health", "GET /liveness", "GET /readiness", "GET /v1/models", "GET /v1/models/{model}", "GET /engine_metrics",
+	"GET /health", "GET /liveness", "GET /readiness", "GET /v1/models", "GET /v1/models/{model}", "GET /engine_metrics", "GET /loads", "GET /get_loads",
 	"GET /health_generate", "GET /get_model_info", "GET /get_server_info",
-	"GET /workers", "POST /workers", "GET /workers/{worker_id}", "DELETE /workers/{worker_id}",
+	"POST /explain", "GET /workers", "POST /workers", "GET /workers/{worker_id}", "DELETE /workers/{worker_id}",
 	"other",
 }
 

@@ -13,7 +13,7 @@ import (
 func (g *gateway) inference(route string, kind stages.Kind) (*pipeline.Chain, error) {
 	path := pathOf(route)
 	endpoint := telemetry.EndpointOf(path)
-	return pipeline.Assemble(route,
+	return g.wanted(pipeline.Assemble(route,
 		stages.RequestID(g.cfg.RequestIDHeaders),
 		stages.HTTPMetrics(path, g.metrics),
 		stages.AccessLog(g.log, false),
@@ -22,19 +22,28 @@ func (g *gateway) inference(route string, kind stages.Kind) (*pipeline.Chain, er
 		stages.Body(g.bodies, kind),
 		stages.Model(g.models, kind),
 		stages.Prompt(g.demand, kind),
-		stages.RoutingKey(g.cfg.RoutingKeyHeaders),
+		g.routingKey(kind),
 		stages.Account(endpoint, g.metrics),
 		stages.Retry(g.retries, endpoint, g.metrics), // from here on: once for each attempt
+		stages.ExplainHeader(),
 		stages.Candidates(g.registry, g.startup, g.health),
 		stages.Available(),
 		stages.Breaker(),
-		stages.Overload(g.pollInterval, g.metrics.Workers.Sheds(telemetry.ShedSelection)), // last filter: answers for an empty list
+		stages.Overload(g.loads, g.metrics.Workers, g.cfg.WorkerOverloadFallback), // last filter: answers for an empty list
 		stages.Untried(),
 		stages.Policy(g.policies, g.metrics),
-		stages.Dispatch(g.pollInterval, g.metrics.Workers.Sheds(telemetry.ShedDispatch)),
+		stages.Dispatch(g.loads.Interval(), g.metrics.Workers.Sheds(telemetry.ShedDispatch)),
 		stages.InFlight(),
 		forward.To(g.transport, g.forwarding(kind)),
-	)
+	))
+}
+
+// wanted is a chain without the stages that are off.
+func (g *gateway) wanted(c *pipeline.Chain, err error) (*pipeline.Chain, error) {
+	if err == nil && !g.cfg.ExplainHeader {
+		return c.Without("explain_header")
+	}
+	return c, err
 }
 
 // anthropic is inference with the error form of its clients.
@@ -97,10 +106,13 @@ func (g *gateway) chains() ([]*pipeline.Chain, error) {
 	a.add(g.own("GET /v1/models", g.listModels()))
 	a.add(g.own("GET /v1/models/{model}", g.showModel()))
 	a.add(g.own("GET /engine_metrics", g.engineMetrics()))
+	a.add(g.own("GET /loads", g.listLoads()))
+	a.add(g.admin("GET /get_loads", g.listLoads()))
 	a.add(g.proxied("GET /health_generate", ""))
 	a.add(g.proxied("GET /get_model_info", "/model_info"))
 	a.add(g.proxied("GET /get_server_info", "/server_info"))
 
+	a.add(g.admin("POST /explain", g.explain()))
 	a.add(g.admin("GET /workers", g.listWorkers()))
 	a.add(g.admin("POST /workers", g.addWorker()))
 	a.add(g.admin("GET /workers/{worker_id}", g.showWorker()))

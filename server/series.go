@@ -63,6 +63,8 @@ func sample(w *workers.Worker) telemetry.WorkerSample {
 		URL: w.URL(), Type: w.Type().String(), ConnectionMode: w.Mode().String(), Model: w.Model(),
 		InFlight: w.InFlight(), Ready: w.Ready(), Overloaded: w.Overloaded(), Breaker: int(w.Breaker().State()),
 		ConsecutiveFailures: w.Breaker().ConsecutiveFailures(), ConsecutiveSuccesses: w.Breaker().ConsecutiveSuccesses(),
-		HTTP2: w.Spec().HTTPPool != nil && w.Settings().HTTPPool.HTTP2,
+		KeysTracked: true, RoutingKeys: w.ActiveKeys(),
+		Engine: engineSample(w),
+		HTTP2:  w.Spec().HTTPPool != nil && w.Settings().HTTPPool.HTTP2,
 	}
 }

@@ -35,6 +35,13 @@ func (c *Config) Validate() []Violation {
 	var found violations
 	c.WorkerConfig.check(&found)
 	c.PolicyConfig.check(&found)
+	c.CacheConfig.check(&found)
+	c.checkEviction(&found)
+	c.PrefixConfig.check(&found)
+	c.WaitConfig.check(&found)
+	c.SessionConfig.check(&found)
+	c.OverloadConfig.check(&found)
+	c.LoadConfig.check(&found)
 	c.RequestConfig.check(&found)
 	c.RetryConfig.check(&found)
 	c.BreakerConfig.check(&found)

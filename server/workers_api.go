@@ -96,22 +96,31 @@ func (g *gateway) readSpec(x *pipeline.Exchange) (workers.Spec, error) {
 	if !isJSON(x.Client.Header("Content-Type")) {
 		return workers.Spec{}, badRequest("Missing Content-Type: application/json header")
 	}
-	x.Client.SetReadTimeout(g.bodies.Stall)
-	body, err := io.ReadAll(io.LimitReader(x.Client, g.cfg.MaxPayloadSize+1))
-	x.Client.SetReadTimeout(0)
-	switch {
-	case err != nil && x.Client.Gone():
-		return workers.Spec{}, pipeline.ErrClientGone
-	case err != nil:
-		return workers.Spec{}, forward.UploadFailure(err)
-	case int64(len(body)) > g.cfg.MaxPayloadSize:
-		return workers.Spec{}, forward.UploadTooLarge()
+	body, err := g.readAll(x)
+	if err != nil {
+		return workers.Spec{}, err
 	}
 	spec, err := workers.ParseSpec(body)
 	if err != nil {
 		return workers.Spec{}, badRequest(err.Error())
 	}
 	return spec, nil
+}
+
+// readAll is the body of a request that the gateway answers itself.
+func (g *gateway) readAll(x *pipeline.Exchange) ([]byte, error) {
+	x.Client.SetReadTimeout(g.bodies.Stall)
+	body, err := io.ReadAll(io.LimitReader(x.Client, g.cfg.MaxPayloadSize+1))
+	x.Client.SetReadTimeout(0)
+	switch {
+	case err != nil && x.Client.Gone():
+		return nil, pipeline.ErrClientGone
+	case err != nil:
+		return nil, forward.UploadFailure(err)
+	case int64(len(body)) > g.cfg.MaxPayloadSize:
+		return nil, forward.UploadTooLarge()
+	}
+	return body, nil
 }
 
 func isJSON(contentType string) bool {

@@ -34,7 +34,7 @@ func TestAvailableKeepsReadyWorkersOnly(t *testing.T) {
 func TestFiltersPassAHealthyFleetOn(t *testing.T) {
 	r := newRig(t, 2, nil)
 	x := &pipeline.Exchange{Client: chat()}
-	chain := assembled(t, given(pipeline.Model), Candidates(r.registry), Available(), Breaker(), Overload(0, nil), Untried(), last(200, nil))
+	chain := assembled(t, given(pipeline.Model), Candidates(r.registry), Available(), Breaker(), Overload(workers.NewLoadMonitor(r.registry, workers.LoadSettings{}, nil), nil, false), Untried(), last(200, nil))
 	require.NoError(t, chain.Run(x))
 	require.Equal(t, x.Pool, x.Candidates)
 	if raceEnabled {

@@ -14,13 +14,14 @@ type Buffering struct {
 	Demand       *pipeline.Demand
 	Metrics      *telemetry.Metrics
 	ManyModels   bool  // models are told apart by the body always (--enable-igw)
+	Sticky       bool  // the routing key may be in the body (--routing-key-override)
 	Retries      bool  // a request may have more than one attempt
 	RetriedBytes int64 // largest body that is kept for the sake of retries alone
 }
 
 // Buffer decides, before a byte of the body is read, whether it is read into memory or goes to the worker as it comes. It is
-// streamed only if nothing needs it: no policy that reads prompts, one model, no edit, no retry, and a declared length. A kind
-// of body that never streams is always read, and not counted.
+// streamed only if nothing needs it: no sticky sessions, no policy that reads prompts, one model, no edit, no retry, and a declared
+// length. A kind of body that never streams is always read, and not counted.
 func Buffer(b *Buffering, kind Kind) pipeline.Stage {
 	s := &buffer{Buffering: b, kind: kind}
 	for reason, path := range bodyPaths {
@@ -40,6 +41,7 @@ type reason int
 
 const (
 	manyModels reason = iota
+	routingKeyOverride
 	policyNeedsText
 	modelAmbiguous
 	bodyEdited
@@ -52,15 +54,16 @@ const (
 )
 
 var bodyPaths = [reasonCount]struct{ path, reason string }{
-	manyModels:        {"buffered", "model_selection"},
-	policyNeedsText:   {"buffered", "policy_needs_text"},
-	modelAmbiguous:    {"buffered", "model_ambiguous"},
-	bodyEdited:        {"buffered", "worker_mutates_body"},
-	noContentLength:   {"buffered", "no_content_length"},
-	retryable:         {"buffered", "retryable"},
-	noAvailableWorker: {"buffered", "no_available_worker"},
-	retryForfeited:    {"streamed", "retry_forfeited"},
-	pureForward:       {"streamed", "pure_forward"},
+	manyModels:         {"buffered", "model_selection"},
+	routingKeyOverride: {"buffered", "routing_key_override"},
+	policyNeedsText:    {"buffered", "policy_needs_text"},
+	modelAmbiguous:     {"buffered", "model_ambiguous"},
+	bodyEdited:         {"buffered", "worker_mutates_body"},
+	noContentLength:    {"buffered", "no_content_length"},
+	retryable:          {"buffered", "retryable"},
+	noAvailableWorker:  {"buffered", "no_available_worker"},
+	retryForfeited:     {"streamed", "retry_forfeited"},
+	pureForward:        {"streamed", "pure_forward"},
 }
 
 var (
@@ -79,7 +82,9 @@ func (s *buffer) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		why := s.decide(x.Client)
 		x.Body.Reason = bodyPaths[why].reason
 		x.Body.Streamed = why == retryForfeited || why == pureForward
-		s.counts[why].Inc()
+		if !x.DryRun {
+			s.counts[why].Inc()
+		}
 	}
 	return next(x)
 }
@@ -90,6 +95,8 @@ func (s *buffer) decide(c pipeline.Client) reason {
 	switch {
 	case s.ManyModels:
 		return manyModels
+	case s.Sticky:
+		return routingKeyOverride
 	case s.Demand.Text() && !hinted(c):
 		return policyNeedsText
 	case s.Registry.ModelCount() > 1:

@@ -33,7 +33,8 @@ func (*dispatch) Contract() pipeline.Contract {
 
 func (d *dispatch) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	for i := range x.Legs.Len() {
-		if x.Legs.At(i).Worker.Overloaded() {
+		if w := x.Legs.At(i).Worker; w.Overloaded() && fallenBack.Get(x) != w {
+			x.Explain.Leave(w, d.Name(), "overloaded since it was chosen")
 			if !x.DryRun {
 				d.shed.Inc()
 			}

@@ -48,6 +48,10 @@ const (
 	fieldDataParallelRank
 	fieldSeed
 	fieldConversation
+	fieldCacheSalt
+	fieldExtraKey
+	fieldLoraPath
+	fieldLoraID
 	fieldCount // how many there are; at most 64, the bits of a fieldSet
 )
 
@@ -95,6 +99,10 @@ var fieldNames = [fieldCount]string{
 	fieldDataParallelRank:    "data_parallel_rank",
 	fieldSeed:                "seed",
 	fieldConversation:        "conversation",
+	fieldCacheSalt:           "cache_salt",
+	fieldExtraKey:            "extra_key",
+	fieldLoraPath:            "lora_path",
+	fieldLoraID:              "lora_id",
 }
 
 func (id field) String() string { return fieldNames[id] }

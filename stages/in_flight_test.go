@@ -127,3 +127,29 @@ func TestALateEndIsNotANewWorkersEnd(t *testing.T) {
 	require.Zero(t, r.workers[1].InFlight())
 	require.Zero(t, r.total(t, "worker_cb_outcomes_total"), "telemetry.md, section 2: a late event brings no series back")
 }
+
+// policies.md, section 14.4: the key is active until the response has ended; a request without one is in flight alone.
+func TestARoutingKeyIsActiveWhileItsRequestIs(t *testing.T) {
+	r := newRig(t, 1, nil)
+	w := r.workers[0]
+	r.engines[0].SetFaults(engine.Fault{HangAfterEvents: at(2)})
+	var running sync.WaitGroup
+	ask := func(headers ...string) *caller {
+		begun := make(chan struct{})
+		c := post(chatPath, stream, headers...)
+		c.onWrite = func(c *caller, _ []byte) { c.onWrite = nil; close(begun) }
+		running.Go(func() { r.ask(c) })
+		<-begun
+		return c
+	}
+	one, two, none := ask("X-Smg-Routing-Key", "K"), ask("X-Smg-Routing-Key", "K"), ask()
+	require.Equal(t, []int64{3, 2, 1}, []int64{w.InFlight(), int64(w.KeyInFlight("K")), w.ActiveKeys()})
+	one.leave()
+	require.Eventually(t, func() bool { return w.KeyInFlight("K") == 1 }, patience, time.Millisecond)
+	require.EqualValues(t, 1, w.ActiveKeys())
+	two.leave()
+	none.leave()
+	running.Wait()
+	require.Zero(t, w.ActiveKeys())
+	r.requireQuiet(t)
+}

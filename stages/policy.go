@@ -24,10 +24,11 @@ var (
 
 func (*selection) Name() string { return "policy" }
 
-func (*selection) Contract() pipeline.Contract {
+func (s *selection) Contract() pipeline.Contract {
 	return pipeline.Contract{
 		Needs: []pipeline.Fact{pipeline.Model, pipeline.Candidates},
 		Gives: []pipeline.Fact{pipeline.Target},
+		Uses:  []pipeline.Dependency{s.policies.Maintenance()},
 	}
 }
 
@@ -35,16 +36,31 @@ func (s *selection) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	p := s.policies.For(x.Model)
 	i := p.Select(x, x.Candidates)
 	if i < 0 {
-		return pipeline.NoAvailableWorkers(x)
+		return nobody(x, p)
 	}
 	w := x.Candidates.At(i)
 	x.Legs.Add(w, w.Type()).Policy = p.Name()
-	if !x.DryRun {
-		s.count(x, p, w.Type().String(), w.Mode().String())
+	if x.DryRun {
+		return next(x)
+	}
+	s.count(x, p, w.Type().String(), w.Mode().String())
+	if booked, ok := p.(policy.Booked); ok {
+		defer booked.Ended(x) // deferred: a panic is an end as well
 	}
 	return next(x)
 }
 
 func (s *selection) count(x *pipeline.Exchange, p policy.Policy, typ, mode string) {
 	s.metrics.Workers.Selections(typ, mode, s.metrics.ModelLabel(x.Model, x.Served), p.Name()).Inc()
+}
+
+// nobody is the answer when the policy has chosen none of the candidates, with its own words if it has any.
+func nobody(x *pipeline.Exchange, p policy.Policy) error {
+	err := pipeline.NoAvailableWorkers(x)
+	if r, ok := p.(policy.Reasoned); ok && x.Candidates.Len() > 0 {
+		if reason := r.Reason(x); reason != "" {
+			err.Message = reason
+		}
+	}
+	return err
 }

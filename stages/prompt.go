@@ -1,9 +1,13 @@
 package stages
 
-import "github.com/smg-go/smg/pipeline"
+import (
+	"strings"
+
+	"github.com/smg-go/smg/pipeline"
+)
 
 // Prompt finds out what policies may know of a prompt: the token ids that the client sent along to route by, else those of the
-// body, else its text. Token ids win over text, and only one of them is produced. While no live policy reads prompts it does
+// body, else its text. Token ids win over text, and only one of them is produced. What is not UTF-8 in a text is U+FFFD. While no live policy reads prompts it does
 // nothing.
 func Prompt(demand *pipeline.Demand, kind Kind) pipeline.Stage { return &promptStage{demand, kind} }
 
@@ -27,8 +31,11 @@ func (*promptStage) Contract() pipeline.Contract {
 }
 
 func (s *promptStage) Handle(x *pipeline.Exchange, next pipeline.Next) error {
-	if s.demand.Text() || s.demand.Tokens() {
+	if s.demand.TextIfRead() || s.demand.Tokens() {
 		x.Prompt = s.read(x)
+		if !x.Body.Streamed {
+			x.Prompt.Partition = promptPartition(s.kind, x.Body.Bytes, bodyFields.Fill(x))
+		}
 	}
 	return next(x)
 }
@@ -44,8 +51,8 @@ func (s *promptStage) read(x *pipeline.Exchange) pipeline.RoutingPrompt {
 	if tokens := promptTokens(s.kind, x.Body.Bytes, f); len(tokens) > 0 {
 		return pipeline.RoutingPrompt{Tokens: tokens}
 	}
-	if !s.demand.Text() {
+	if !s.demand.TextIfRead() {
 		return pipeline.RoutingPrompt{}
 	}
-	return pipeline.RoutingPrompt{Text: promptText(s.kind, x.Body.Bytes, f)}
+	return pipeline.RoutingPrompt{Text: strings.ToValidUTF8(promptText(s.kind, x.Body.Bytes, f), "\uFFFD")}
 }

@@ -13,6 +13,7 @@ func TestPromptReadsWhatLivePoliciesAskFor(t *testing.T) {
 	const text, tokens, both = pipeline.WantText, pipeline.WantTokens, pipeline.WantText | pipeline.WantTokens
 	const words, ids = `{"text":"hello","input_ids":[]}`, `{"text":"hello","input_ids":[1,2,3]}`
 	hinted := pipeline.RoutingPrompt{Tokens: []uint32{7, 8}, Hinted: true}
+	salted := pipeline.RoutingPrompt{Text: "hello", Partition: partitionOf(t, Generate, `{"cache_salt":"x"}`)}
 	tests := []struct {
 		name, body, hint string
 		wants            pipeline.Want
@@ -25,12 +26,16 @@ func TestPromptReadsWhatLivePoliciesAskFor(t *testing.T) {
 		{"text", words, "", text, false, pipeline.RoutingPrompt{Text: "hello"}},
 		{"text, but there are ids", ids, "", text, false, pipeline.RoutingPrompt{Tokens: []uint32{1, 2, 3}}},
 		{"ids", ids, "", tokens, false, pipeline.RoutingPrompt{Tokens: []uint32{1, 2, 3}}},
+		{"text of a body that is read anyway", words, "", pipeline.WantTextIfRead, false, pipeline.RoutingPrompt{Text: "hello"}},
+		{"and of one that is not", words, "", pipeline.WantTextIfRead, true, pipeline.RoutingPrompt{}},
 		{"ids, but there are none", words, "", tokens, false, pipeline.RoutingPrompt{}},
 		{"both: ids win", ids, "", both, false, pipeline.RoutingPrompt{Tokens: []uint32{1, 2, 3}}},
 		{"the first sequence of a batch", `{"input_ids":[[4,5],[6]]}`, "", both, false, pipeline.RoutingPrompt{Tokens: []uint32{4, 5}}},
 		{"a hint wins over ids", ids, "7,8", both, false, hinted},
 		{"a hint wins over text", words, "7,8", text, false, hinted},
 		{"a hint that is none", words, "7, 8", text, false, pipeline.RoutingPrompt{Text: "hello"}},
+		{"a text with a salt is apart from others", `{"text":"hello","cache_salt":"x"}`, "", text, false, salted},
+		{"a text that is not UTF-8", "{\"text\":\"h\xffi\"}", "", text, false, pipeline.RoutingPrompt{Text: "h\uFFFDi"}},
 		{"a streamed body is not read", words, "", both, true, pipeline.RoutingPrompt{}},
 		{"a streamed body with a hint", words, "7,8", both, true, hinted},
 	}

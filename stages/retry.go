@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages/policy"
 	"github.com/smg-go/smg/telemetry"
 	"github.com/smg-go/smg/workers"
 )
@@ -119,6 +120,9 @@ func (r *retry) mayAgain(x *pipeline.Exchange) bool {
 
 // othersLeft tells whether the request could go to a worker that it was not sent to.
 func othersLeft(x *pipeline.Exchange) bool {
+	if policy.Pinned.Get(x).Only {
+		return false
+	}
 	return x.Pool.Any(func(w *workers.Worker) bool { return w.Available() && !x.Tried(w) })
 }
 

@@ -30,6 +30,7 @@ type rig struct {
 	*pipeline.Chain
 	metrics  *telemetry.Metrics
 	registry *workers.Registry
+	loads    *workers.LoadMonitor // does not run: tests put workers into states themselves
 	policies *policy.Set
 	demand   *pipeline.Demand
 	log      *lines
@@ -41,12 +42,14 @@ type rig struct {
 // rigging is what a test may want otherwise.
 type rigging struct {
 	policy    string
+	policies  policy.Settings
 	path      string
 	kind      Kind
 	retry     RetrySettings
 	body      BodySettings
 	buffering Buffering // the shared parts are filled in
 	required  bool      // of Models
+	fallback  bool      // of Overload
 	worker    workers.Settings
 	forward   forward.Settings
 	level     slog.Level
@@ -73,9 +76,10 @@ func newRig(t testing.TB, n int, configure func(*rigging)) *rig {
 	r := &rig{metrics: telemetry.NewMetrics(telemetry.Options{}), registry: workers.NewRegistry(), demand: &pipeline.Demand{}, log: &lines{}, settings: s}
 	log, err := telemetry.NewLogger(telemetry.LogOptions{Level: s.level, JSON: true, Stdout: r.log, Env: func(string) string { return "" }})
 	require.NoError(t, err)
-	r.policies, err = policy.NewSet(s.policy, policy.Settings{}, r.demand, slog.New(slog.DiscardHandler))
+	r.policies, err = policy.NewSet(s.policy, s.policies, r.demand, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	r.registry.Listen(r.policies)
+	r.loads = workers.NewLoadMonitor(r.registry, workers.LoadSettings{Interval: 10 * time.Second}, nil)
 	for i := range n {
 		r.engines = append(r.engines, engine.Start(t, s.engine))
 		state := "ready"
@@ -156,13 +160,13 @@ func (r *rig) assemble(t testing.TB, log *slog.Logger) *pipeline.Chain {
 		Body(s.body, s.kind),
 		Model(&Models{Registry: r.registry, Required: s.required}, s.kind),
 		Prompt(r.demand, s.kind),
-		RoutingKey([]string{"X-SMG-Routing-Key"}),
+		s.routingKey(),
 		Account(endpoint, r.metrics),
 		Retry(s.retry, endpoint, r.metrics),
 		Candidates(r.registry),
 		Available(),
 		Breaker(),
-		Overload(10*time.Second, r.metrics.Workers.Sheds(telemetry.ShedSelection)),
+		Overload(r.loads, r.metrics.Workers, s.fallback),
 		Untried(),
 		Policy(r.policies, r.metrics),
 		Dispatch(10*time.Second, r.metrics.Workers.Sheds(telemetry.ShedDispatch)),
@@ -171,6 +175,14 @@ func (r *rig) assemble(t testing.TB, log *slog.Logger) *pipeline.Chain {
 	)
 	require.NoError(t, err)
 	return chain
+}
+
+func (s *rigging) routingKey() pipeline.Stage {
+	headers := []string{"X-SMG-Routing-Key"}
+	if s.policies.Sticky {
+		return SessionKey(headers, s.kind)
+	}
+	return RoutingKey(headers)
 }
 
 // edited changes the chain, as a program that builds on it would.

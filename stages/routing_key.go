@@ -9,11 +9,7 @@ import (
 // RoutingKey reads the key that keeps related requests together: the value of the first of the headers that holds 1 to 128
 // bytes of UTF-8. Other values are skipped, never refused.
 func RoutingKey(headers []string) pipeline.Stage {
-	s := &routingKeyStage{}
-	for _, name := range headers {
-		s.headers = append(s.headers, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return s
+	return &routingKeyStage{canonical(headers)}
 }
 
 type routingKeyStage struct{ headers []string }
@@ -30,11 +26,26 @@ func (*routingKeyStage) Contract() pipeline.Contract {
 }
 
 func (s *routingKeyStage) Handle(x *pipeline.Exchange, next pipeline.Next) error {
-	for _, name := range s.headers {
-		if v := x.Client.Header(name); validRoutingKey(v) {
-			x.Key = pipeline.RoutingKey{Value: v, Source: pipeline.HeaderKey}
-			break
-		}
+	if v := firstKey(x.Client, s.headers); v != "" {
+		x.Key = pipeline.RoutingKey{Value: v, Source: pipeline.HeaderKey}
 	}
 	return next(x)
+}
+
+// firstKey is the value of the first header that is fit for a key; "" if none is.
+func firstKey(c pipeline.Client, headers []string) string {
+	for _, name := range headers {
+		if v := c.Header(name); validRoutingKey(v) {
+			return v
+		}
+	}
+	return ""
+}
+
+func canonical(headers []string) []string {
+	names := make([]string, 0, len(headers))
+	for _, name := range headers {
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names
 }

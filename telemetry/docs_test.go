@@ -43,6 +43,15 @@ var areas = []area{
 			"and what ends later does not bring them back.",
 		[]string{"smg_worker_", "smg_workers_"},
 	},
+	{
+		"Policies", "How policies decide, and what they keep.",
+		[]string{"smg_cache_", "smg_consistent_hashing_", "smg_manual_", "smg_prefix_hash_", "smg_routing_key_"},
+	},
+	{
+		"Engines", "What the engines report of their load. A worker without a report has none of the series with the label `worker`, and what an engine does not " +
+			"tell has none either.",
+		[]string{"smg_engine_", "smg_load_"},
+	},
 }
 
 func areaOf(family string) (title string, known bool) {
@@ -62,8 +71,10 @@ type label struct{ meaning, values string }
 var labels = map[string]label{
 	"attempt":         {"Number of the retry that was waited for.", "`1` (the second attempt) to `9`, `10+`"},
 	"backend_type":    {"How workers share the work of a request.", "`regular`, `pd`, `external`"},
+	"branch":          {"The branch that the decision took.", ""},
 	"commit":          {"Revision that the program was built from.", "any"},
 	"connection_mode": {"The protocol that workers are spoken to in.", "`http`, `grpc`, `zmq`"},
+	"dp_rank":         {"Data-parallel rank of the engine, as it reports.", "numbers from `0`"},
 	"endpoint":        {"The inference route, in short.", ""},
 	"error_code":      {"A code of [errors.md](errors.md), made by the gateway; empty if a worker answered, and never what a worker's header says.", "codes, empty"},
 	"error_type":      {"Class of the failure.", "`no_workers`, `timeout`, `backend_error`, `validation_error`, `internal_error`"},
@@ -79,13 +90,16 @@ var labels = map[string]label{
 	"policy":          {"The policy that selected.", "names of `--policy`"},
 	"reason":          {"Why.", ""},
 	"result":          {"How it ended.", ""},
+	"role":            {"Part of prefill and decode that the engine plays, as it reports.", "`prefill`, `decode`, `null`"},
 	"router_type":     {"Family of workers that the request was routed to.", "`http`, `grpc`, `openai`"},
 	"sink":            {"Output of the log that lost lines.", ""},
+	"source":          {"Where the routing key came from.", ""},
 	"stage":           {"Stage of the pipeline, by its name in [stages.md](stages.md). Of sheds and fallbacks: where they were decided.", "names of stages; `selection`, `dispatch`, `pd_admission`"},
 	"status_code":     {"HTTP status; 499 is a client that left.", "numbers"},
 	"streaming":       {"Whether the answer was asked for as a stream.", "`true`, `false`"},
 	"timeout":         {"Which limit ended the connection.", ""},
 	"to":              {"State of the breaker after the change.", "`closed`, `open`, `half_open`"},
+	"tree":            {"The tree of a model.", "`string`, `token`"},
 	"token_type":      {"Tokens of the prompt, or of the answer.", "`input`, `output`"},
 	"version":         {"Version of smg.", "any"},
 	"worker":          {"URL of the worker as it is registered, with `@rank` if it has one.", "registered workers; not capped"},

@@ -25,6 +25,8 @@ type Metrics struct {
 	Workers   *WorkerMetrics    // attempts, by worker
 	Inflight  *Inflight         // which requests are in flight, and since when
 	Traces    *TraceMetrics     // spans
+	Policies  *PolicyMetrics    // decisions
+	Loads     *LoadMetrics      // polls of engines
 
 	families families
 	models   labelSet
@@ -55,6 +57,8 @@ func NewMetrics(o Options) *Metrics {
 	m.Router = newRouterMetrics(f, &m.models, codes)
 	m.Workers = newWorkerMetrics(f, &m.models)
 	m.Traces = newTraceMetrics(f)
+	m.Policies = newPolicyMetrics(f)
+	m.Loads = newLoadMetrics(f)
 	return m
 }
 

@@ -86,8 +86,23 @@ func exercise(m *Metrics) {
 	m.Workers.Errors(WorkerRegular, "http", true).Inc()
 	m.Workers.Add("http://w:1").Requests("m").Inc()
 	m.Workers.SetSource(func(yield func(WorkerSample) bool) {
-		yield(WorkerSample{URL: "http://w:1", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true})
+		yield(WorkerSample{
+			URL: "http://w:1", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true,
+			Engine: &EngineSample{Ranks: []RankSample{fullRank(0)}},
+		})
 	})
+	m.Policies.TreeChars.WithLabelValues("m").Set(1)
+	m.Policies.TreeTokens.WithLabelValues("m").Set(1)
+	m.Policies.TreeTenants.WithLabelValues("m", "string").Set(1)
+}
+
+// fullRank is a rank that tells everything.
+func fullRank(rank int) RankSample {
+	v := func(f float64) *float64 { return &f }
+	return RankSample{
+		Rank: rank, Running: v(1), Waiting: v(2), Usage: v(0.5), Throughput: v(100), HitRate: v(0.25),
+		Role: WorkerPrefill, Latency: v(3), Speed: v(4), PrefillQueue: v(5), DecodeQueue: v(6),
+	}
 }
 
 func newTestMetrics() *Metrics { return NewMetrics(Options{Version: "1.2.3", Commit: "abc"}) }
@@ -99,7 +114,23 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_admission_queue_depth gauge []",
 		"smg_admission_queue_rejected_total counter [reason]",
 		"smg_build_info gauge [version commit go_version]",
+		"smg_cache_aware_match_ratio histogram []",
+		"smg_cache_aware_policy_branch_total counter [branch]",
+		"smg_cache_index_bytes gauge []",
+		"smg_cache_tree_chars gauge [model]",
+		"smg_cache_tree_tenants gauge [model tree]",
+		"smg_cache_tree_tokens gauge [model]",
 		"smg_client_disconnects_total counter [endpoint phase]",
+		"smg_consistent_hashing_policy_branch_total counter [branch]",
+		"smg_engine_cache_hit_rate gauge [worker model dp_rank]",
+		"smg_engine_gen_throughput gauge [worker model dp_rank]",
+		"smg_engine_pd_decode_queue_reqs gauge [worker role dp_rank]",
+		"smg_engine_pd_kv_transfer_latency_ms gauge [worker role dp_rank]",
+		"smg_engine_pd_kv_transfer_speed_gb_s gauge [worker role dp_rank]",
+		"smg_engine_pd_prefill_queue_reqs gauge [worker role dp_rank]",
+		"smg_engine_running_requests gauge [worker model dp_rank]",
+		"smg_engine_token_usage gauge [worker model dp_rank]",
+		"smg_engine_waiting_requests gauge [worker model dp_rank]",
 		"smg_http_connection_timeouts_total counter [timeout]",
 		"smg_http_connections_active gauge []",
 		"smg_http_inflight_request_age_count gauge [gt le]",
@@ -107,7 +138,13 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_http_request_duration_seconds histogram [method path]",
 		"smg_http_requests_total counter [method path]",
 		"smg_http_responses_total counter [path status_code error_code]",
+		"smg_load_poll_duration_seconds histogram []",
+		"smg_load_polls_total counter [connection_mode result]",
+		"smg_load_report_age_seconds gauge [worker]",
 		"smg_log_lines_dropped_total counter [sink]",
+		"smg_manual_policy_branch_total counter [branch]",
+		"smg_manual_policy_cache_entries gauge []",
+		"smg_prefix_hash_policy_branch_total counter [branch]",
 		"smg_router_generation_duration_seconds histogram [router_type backend_type model endpoint]",
 		"smg_router_request_body_path_total counter [path reason]",
 		"smg_router_request_buffers_released_early_bytes_total counter []",
@@ -120,6 +157,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_router_ttft_seconds histogram [router_type backend_type model endpoint]",
 		"smg_router_upstream_responses_total counter [router_type status_code error_code]",
 		"smg_router_upstream_send_retries_total counter [router_type]",
+		"smg_routing_key_source_total counter [source]",
 		"smg_runtime_procs gauge []",
 		"smg_runtime_stalls_total counter []",
 		"smg_runtime_wake_delay_seconds histogram []",
@@ -183,6 +221,8 @@ func TestFamiliesPassThePrometheusLinter(t *testing.T) {
 	exercise(m)
 	// Names and labels that dashboards already query, see telemetry.md section 4.1.1.
 	excepted := []string{
+		`smg_engine_pd_kv_transfer_latency_ms: metric names should not contain abbreviated units`,
+		`smg_engine_pd_kv_transfer_speed_gb_s: metric names should not contain abbreviated units`,
 		`smg_http_inflight_request_age_count: non-histogram and non-summary metrics should not have "_count" suffix`,
 		`smg_http_inflight_request_age_count: non-histogram metrics should not have "le" label`,
 	}
@@ -208,6 +248,7 @@ func TestDurationBuckets(t *testing.T) {
 		{"time to first token", "smg_router_ttft_seconds", 30, 4},
 		{"time per output token", "smg_router_tpot_seconds", 30, 4},
 		{"streams", "smg_router_generation_duration_seconds", 30, 4},
+		{"polls of engines", "smg_load_poll_duration_seconds", 30, 4},
 		{"the wake delay keeps its own", "smg_runtime_wake_delay_seconds", 11, 11},
 		{"backoff keeps its own", "smg_worker_retry_backoff_seconds", 13, 13},
 		{"stages take microseconds and keep their own", "smg_router_stage_duration_seconds", 16, 16},

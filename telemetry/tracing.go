@@ -18,8 +18,6 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc/experimental"
-	"google.golang.org/grpc/mem"
 )
 
 // TracingOptions are the settings of [NewTracing]. Where one is not set, the standard OTEL_ variables count, then the default.
@@ -67,15 +65,11 @@ func NewTracing(o TracingOptions) (*Tracing, error) {
 	return t, nil
 }
 
-// batchBuffers is memory for messages. A batch of some 100 KB would get a megabyte from the default pool, which clears all of it
-// each time: a third of what sending costs.
-var batchBuffers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 64<<10, 128<<10, 256<<10, 1<<20)
-
 // newTraceClient makes the client of the protocol that OTEL_EXPORTER_OTLP_PROTOCOL names, gRPC if it names none.
 func newTraceClient(endpoint string) (otlptrace.Client, error) {
 	switch protocol := firstEnv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "grpc":
-		options := []otlptracegrpc.Option{otlptracegrpc.WithDialOption(experimental.WithBufferPool(batchBuffers))}
+		var options []otlptracegrpc.Option
 		if url := endpointURL(endpoint, "localhost:4317"); url != "" {
 			options = append(options, otlptracegrpc.WithEndpointURL(url))
 		}

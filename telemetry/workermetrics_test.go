@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -184,4 +185,44 @@ func TestBackoffByAttempt(t *testing.T) {
 	for labels := range all {
 		require.True(t, strings.HasPrefix(labels, "attempt="))
 	}
+}
+
+// load-signals.md, section 5; telemetry.md, section 4.4: deleted with the report, no series for what was not sent
+func TestLoadsOfEnginesAreReadAtTheScrape(t *testing.T) {
+	m := newTestMetrics()
+	half := 0.5
+	registered := []WorkerSample{
+		{URL: "http://a:1", Model: "m", Engine: &EngineSample{Age: 3 * time.Second, Ranks: []RankSample{fullRank(0), fullRank(1), {Rank: 1, Running: &half}}}},
+		{URL: "http://b:1", Model: "m", Engine: &EngineSample{Ranks: []RankSample{{Usage: &half, DecodeQueue: &half, Role: "x"}}}},
+		{URL: "http://c:1", Model: "m"},
+	}
+	m.Workers.SetSource(func(yield func(WorkerSample) bool) { slices.Values(registered)(yield) })
+	require.Equal(t, map[string]float64{
+		"dp_rank=0,model=m,worker=http://a:1": 1, "dp_rank=1,model=m,worker=http://a:1": 1,
+	}, series(t, m, "smg_engine_running_requests"), "a number that two ranks have is given to the first")
+	require.Equal(t, map[string]float64{
+		"dp_rank=0,model=m,worker=http://a:1": 0.5, "dp_rank=1,model=m,worker=http://a:1": 0.5, "dp_rank=0,model=m,worker=http://b:1": 0.5,
+	}, series(t, m, "smg_engine_token_usage"))
+	require.Equal(t, map[string]float64{
+		"dp_rank=0,role=prefill,worker=http://a:1": 6, "dp_rank=1,role=prefill,worker=http://a:1": 6, "dp_rank=0,role=null,worker=http://b:1": 0.5,
+	}, series(t, m, "smg_engine_pd_decode_queue_reqs"))
+	require.Equal(t, map[string]float64{"worker=http://a:1": 3, "worker=http://b:1": 0}, series(t, m, "smg_load_report_age_seconds"))
+	require.Len(t, ofWorker(t, m, "http://c:1"), len(ofWorker(t, m, "http://b:1"))-3)
+
+	registered[0].Engine, registered = nil, registered[:1]
+	for _, f := range m.Families() {
+		if strings.HasPrefix(f.Name, "smg_engine_") {
+			require.Empty(t, series(t, m, f.Name), f.Name)
+		}
+	}
+}
+
+// telemetry.md, section 5
+func TestPollsAreCountedByResult(t *testing.T) {
+	m := newTestMetrics()
+	require.Len(t, series(t, m, "smg_load_polls_total"), 3*5, "all exist from the start")
+	m.Loads.Poll("http", "timeout", 5*time.Second)
+	m.Loads.Poll("http", "no such result", time.Second)
+	require.Equal(t, map[string]float64{"connection_mode=http,result=timeout": 1}, nonZero(series(t, m, "smg_load_polls_total")))
+	require.EqualValues(t, 2, scrape(t, m)["smg_load_poll_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
 }

@@ -20,8 +20,9 @@ type WorkerSample struct {
 	ConsecutiveFailures  int64
 	ConsecutiveSuccesses int64
 	HTTP2                bool
-	KeysTracked          bool  // whether RoutingKeys means anything
-	RoutingKeys          int64 // distinct routing keys in flight
+	KeysTracked          bool          // whether RoutingKeys means anything
+	RoutingKeys          int64         // distinct routing keys in flight
+	Engine               *EngineSample // its load report; nil if it has none
 }
 
 // WorkerSource gives a sample of each registered worker. It is called at every scrape, maybe at the same time, and must be quick.
@@ -36,6 +37,8 @@ type workerStates struct {
 	pool, overloaded                         *prometheus.Desc
 	active, health, http2, keys              *prometheus.Desc
 	breaker, failuresInARow, successesInARow *prometheus.Desc
+
+	engines engineStates
 }
 
 func newWorkerStates(f *families, models *labelSet) *workerStates {
@@ -56,6 +59,7 @@ func newWorkerStates(f *families, models *labelSet) *workerStates {
 		failuresInARow:  gauge("smg_worker_cb_consecutive_failures", "Failures since the last success.", "worker"),
 		successesInARow: gauge("smg_worker_cb_consecutive_successes", "Successes since the last failure.", "worker"),
 	}
+	s.engines = newEngineStates(f)
 	f.registry.MustRegister(s)
 	return s
 }
@@ -65,6 +69,9 @@ func (s *workerStates) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.pool, s.overloaded, s.active, s.health, s.http2, s.keys, s.breaker, s.failuresInARow, s.successesInARow,
 	} {
+		ch <- d
+	}
+	for _, d := range s.engines.all() {
 		ch <- d
 	}
 }
@@ -90,6 +97,7 @@ func (s *workerStates) Collect(ch chan<- prometheus.Metric) {
 		pools[poolKey{w.Type, w.ConnectionMode, model}]++
 		overloaded[model] += int(oneIf(w.Overloaded)) // adds a 0 too: the series of a healthy model is 0, not missing
 		s.collectWorker(ch, url, &w)
+		s.engines.collect(ch, url, model, w.Engine)
 	}
 	for k, n := range pools {
 		ch <- prometheus.MustNewConstMetric(s.pool, prometheus.GaugeValue, float64(n), k.workerType, k.connection, k.model)

@@ -7,9 +7,8 @@ import (
 
 // check is the probing of one worker: when, and what came of it. The health loop's lock is held.
 type check struct {
+	appointment
 	worker *Worker // the newest revision
-	due    time.Time
-	place  int // in the agenda, -1 while a probe is in flight
 	off    bool
 	probation
 }
@@ -72,7 +71,7 @@ func (h *HealthLoop) WorkerAdded(w *Worker) {
 	}
 	h.mu.Lock()
 	if h.checks[w.id] == nil {
-		c := &check{worker: w, due: time.Now()}
+		c := &check{worker: w, appointment: appointment{due: time.Now()}}
 		h.checks[w.id] = c
 		heap.Push(&h.agenda, c)
 	}
@@ -118,31 +117,4 @@ func (h *HealthLoop) WorkerStatus(w *Worker, _, to Status) {
 	if to == Draining {
 		h.WorkerRemoved(w)
 	}
-}
-
-// agenda is a heap of checks, the one that is due first on top.
-type agenda []*check
-
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
-
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].place, a[j].place = i, j
-}
-
-// Push is for container/heap.
-func (a *agenda) Push(c any) {
-	c.(*check).place = len(*a)
-	*a = append(*a, c.(*check))
-}
-
-// Pop is for container/heap.
-func (a *agenda) Pop() any {
-	old := *a
-	c := old[len(old)-1]
-	old[len(old)-1] = nil
-	c.place = -1
-	*a = old[:len(old)-1]
-	return c
 }

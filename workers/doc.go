@@ -19,6 +19,12 @@
 // worker that a policy has not heard of. [Enroller.Remove] lets a ready worker drain first. A [HealthLoop] probes what is
 // registered and moves it between ready, not_ready and failed.
 //
+// # What an engine says of its load
+//
+// A [LoadMonitor] asks the engines of ready workers for their load and gives each worker a [Report], or none: policies and the
+// metrics read it without a lock. A report that is over a ceiling ([OverloadSettings]) makes its worker overloaded until the next
+// one. Both go when the worker leaves the state ready, so that nothing old is ever acted upon.
+//
 // # What must not be done
 //
 // A [Listener] is called under the registry's lock: it must be short and must not change the registry. A draining worker never

@@ -23,6 +23,16 @@ type Endpoint struct {
 
 var rankSuffix = regexp.MustCompile(`@\d+$`)
 
+// rank is the data-parallel rank that the URL names; ok is false if it names none.
+func (e *Endpoint) rank() (rank int, ok bool) {
+	suffix, ok := strings.CutPrefix(e.URL, e.Base+"@")
+	if !ok {
+		return 0, false
+	}
+	rank, err := strconv.Atoi(suffix)
+	return rank, err == nil
+}
+
 // URLError says why a worker's URL is refused.
 type URLError struct{ URL, Reason string }
 

@@ -67,17 +67,22 @@ func (a answer) ok() bool { return a.status >= 200 && a.status <= 299 }
 
 // get asks for a path. Any status is an answer; no answer, or one longer than maxAnswer, is an error.
 func (e engine) get(ctx context.Context, path string) (answer, error) {
+	return e.read(ctx, path, maxAnswer)
+}
+
+// read is get for answers that may be longer.
+func (e engine) read(ctx context.Context, path string, most int64) (answer, error) {
 	res, err := e.send(ctx, path)
 	if err != nil {
 		return answer{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	switch {
 	case err != nil:
 		return answer{}, fmt.Errorf("GET %s: %w", path, err)
-	case len(body) > maxAnswer:
-		return answer{}, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, maxAnswer)
+	case int64(len(body)) > most:
+		return answer{}, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, most)
 	}
 	return answer{res.StatusCode, body}, nil
 }

@@ -24,7 +24,7 @@ type HealthLoop struct {
 
 	mu     sync.Mutex
 	checks map[ID]*check
-	agenda agenda
+	agenda agenda[*check]
 	flying int // probes in flight
 }
 

@@ -1,6 +1,9 @@
 package workers
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Identity names an ordered set of registrations in 128 bits. Two lists have the same identity if they hold the same workers
 // in the same order; a worker that was removed and added again is another worker.
@@ -19,6 +22,7 @@ func (i Identity) join(w *Worker) Identity {
 type List struct {
 	members []*Worker
 	pool    *pool // the published list that these are members of; nil for a list that a filter has kept
+	ordered bool  // by registration: it is a published list, or what was kept of one
 }
 
 // ListOf is a list of the given workers, without counts of its own: it counts when it is asked.
@@ -52,13 +56,42 @@ func (l List) Any(f func(*Worker) bool) bool {
 }
 
 // Contains tells whether w is on the list.
-func (l List) Contains(w *Worker) bool {
-	for _, m := range l.members {
-		if m == w {
-			return true
+func (l List) Contains(w *Worker) bool { return l.Index(w) >= 0 }
+
+// Index is the place of w on the list, -1 if it is not there. Lists that come from a registry are in the order of registration, so
+// that it costs a few steps, however long the list is; of other lists it looks at every member.
+func (l List) Index(w *Worker) int {
+	if !l.ordered {
+		return slices.Index(l.members, w)
+	}
+	order := w.order.Load()
+	low, high := 0, len(l.members)
+	for guess := l.guess(order); low < high; guess = int(uint(low+high) / 2) {
+		switch at := l.members[guess].order.Load(); {
+		case at == order:
+			if l.members[guess] != w {
+				return -1
+			}
+			return guess
+		case at < order:
+			low = guess + 1
+		default:
+			high = guess
 		}
 	}
-	return false
+	return -1
+}
+
+// guess is where a member of that order stands if the orders are evenly spread; as long as nobody has left, it is there.
+func (l List) guess(order uint64) int {
+	if len(l.members) == 0 {
+		return 0
+	}
+	first, last := l.members[0].order.Load(), l.members[len(l.members)-1].order.Load()
+	if order <= first || last <= first {
+		return 0
+	}
+	return int(float64(min(order, last)-first) / float64(last-first) * float64(len(l.members)-1))
 }
 
 // Identity is the list's identity: known for a published list, computed in one pass for a kept one.
@@ -102,7 +135,7 @@ func (l List) Keep(scratch []*Worker, f func(*Worker) bool) List {
 			scratch = append(scratch, w)
 		}
 	}
-	return List{members: scratch}
+	return List{members: scratch, ordered: l.ordered}
 }
 
 // Members are the list's workers; the caller must not change them.

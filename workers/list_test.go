@@ -2,6 +2,7 @@ package workers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +100,32 @@ func BenchmarkWave(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The place on a list is that of a look at every member: also where workers have left, of kept lists, and of strangers.
+func TestIndexIsThePlaceOnTheList(t *testing.T) {
+	var all []*Worker
+	r := NewRegistry()
+	for i := range 300 {
+		all = append(all, made(t, NewSpec(fmt.Sprintf("http://w%d:1", i))))
+		require.NoError(t, r.Add(all[i]))
+	}
+	stranger := made(t, NewSpec("http://x:1"))
+	agree := func(l List) {
+		for _, w := range append(all, stranger) {
+			require.Equal(t, slices.Index(l.Members(), w), l.Index(w))
+			require.Equal(t, slices.Contains(l.Members(), w), l.Contains(w))
+		}
+	}
+	agree(r.Pool("", Regular, HTTP))
+	for i := 0; i < 250; i += 3 {
+		require.True(t, r.Remove(all[i]))
+	}
+	agree(r.Pool("", Regular, HTTP))
+	for _, step := range []int{2, 50, 1000} {
+		i := 0
+		agree(r.Pool("", Regular, HTTP).Keep(nil, func(*Worker) bool { i++; return i%step == 0 }))
+	}
+	agree(List{})
+	agree(ListOf(all[2], all[1], stranger, all[7]))
 }

@@ -126,7 +126,10 @@ func (o *OverloadSpec) check() error {
 
 // override is the gateway's settings with the spec's own on top.
 func (s *Spec) override(g Settings) Settings {
-	g.Health.Disabled = g.Health.Disabled || s.RuntimeType == External // the spec may turn it on
+	if s.RuntimeType == External {
+		g.Health.Disabled = true        // the spec may turn it on
+		g.Overload = OverloadSettings{} // the gateway's ceilings are for engines of one's own
+	}
 	if h := s.Health; h != nil {
 		set(&g.Health.Timeout, seconds(h.TimeoutSecs))
 		if h.CheckIntervalSecs != nil && *h.CheckIntervalSecs > 0 {

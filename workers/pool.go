@@ -77,5 +77,5 @@ func (p *pool) list() List {
 	if p == nil {
 		return List{}
 	}
-	return List{members: slices.Clip(p.members), pool: p}
+	return List{members: slices.Clip(p.members), pool: p, ordered: true}
 }

@@ -23,6 +23,7 @@ type Registry struct {
 	claims    []claim           // of the workers' model cards, the oldest first
 	listeners []Listener
 	last      uint64 // the order of the last registration
+	slots     slots
 }
 
 // Listener hears of every change, in order, on the goroutine that makes it and under the registry's lock: what it does is
@@ -125,7 +126,8 @@ func (r *Registry) Add(w *Worker) error {
 	}
 	w.pools = []slot{{w.model, w.Type(), w.Mode()}, {anyModel, w.Type(), w.Mode()}}
 	r.last++
-	w.order = r.last
+	w.order.Store(r.last)
+	w.slot.Store(r.slots.take())
 	r.index(w)
 	realias := r.claim(w, 1)
 	w.owner.Store(r) // first: a change of state that the tally below misses finds the owner, and waits for the lock
@@ -161,9 +163,11 @@ func (r *Registry) Remove(w *Worker) (removed bool) {
 		}
 	})
 	w.owner.Store(nil)
+	w.forgetLoad()
 	for _, l := range r.listeners {
 		l.WorkerRemoved(w)
 	}
+	r.slots.free(w.slot.Load()) // last: the listeners' books are clear
 	return true
 }
 
@@ -215,6 +219,33 @@ func (r *Registry) transit(w *Worker, to Status, allowed func(now Status) bool) 
 	for _, l := range r.listeners {
 		l.WorkerStatus(w, from, to)
 	}
+	return true
+}
+
+// settle applies the result of a poll in one step: the verdict on the worker's load, and the report, or nil if there is none. It
+// does nothing for a worker that is not registered, or not ready, any more. edge tells that the verdict has changed.
+func (r *Registry) settle(w *Worker, report *Report) (edge bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.owner.Load() != r || !w.Ready() {
+		return false
+	}
+	over := report != nil && w.settings.Overload.Over(report)
+	edge = w.overloaded.Swap(over) != over
+	w.report.Store(report)
+	r.tally(w)
+	return edge
+}
+
+// expire takes a report away, and the verdict with it, unless the worker has another one by now.
+func (r *Registry) expire(w *Worker, old *Report) (gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !w.report.CompareAndSwap(old, nil) {
+		return false
+	}
+	w.overloaded.Store(false)
+	r.tally(w)
 	return true
 }
 
@@ -283,7 +314,7 @@ func (r *Registry) All() []*Worker {
 }
 
 func (r *Registry) all() []*Worker {
-	return slices.SortedFunc(maps.Values(r.byID), func(a, b *Worker) int { return cmp.Compare(a.order, b.order) })
+	return slices.SortedFunc(maps.Values(r.byID), func(a, b *Worker) int { return cmp.Compare(a.order.Load(), b.order.Load()) })
 }
 
 // ByID finds a worker by its id; nil if it is not registered.

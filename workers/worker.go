@@ -18,7 +18,6 @@ type Worker struct {
 	bearer   string // the Authorization of requests that bring none; "" if the worker has no key
 	settings Settings
 	revision uint64
-	order    uint64 // place among all registrations of its registry; its lock is held
 
 	breaker *Breaker
 	owner   atomic.Pointer[Registry] // the registry that counts it; nil before and after its registration
@@ -29,8 +28,11 @@ type Worker struct {
 	tallied flags // what the registry has counted; its lock is held
 	pools   []slot
 
+	order      atomic.Uint64 // place among all registrations of its registry, from 1; 0 before
+	slot       atomic.Int32
 	status     atomic.Int32
 	overloaded atomic.Bool
+	report     atomic.Pointer[Report]
 	traffic    *traffic
 }
 
@@ -40,6 +42,7 @@ type traffic struct {
 	_        [64]byte
 	inFlight atomic.Int64
 	sent     atomic.Int64
+	keys     activeKeys
 	_        [64]byte
 }
 
@@ -136,6 +139,18 @@ func (w *Worker) Begin() {
 // End takes back what Begin has counted; whoever begins ends once.
 func (w *Worker) End() { w.traffic.inFlight.Add(-1) }
 
+// BeginKey counts one more request in flight with a routing key, beside [Worker.Begin]. Who begins ends once.
+func (w *Worker) BeginKey(key string) { w.traffic.keys.add(key) }
+
+// EndKey takes back what BeginKey has counted.
+func (w *Worker) EndKey(key string) { w.traffic.keys.drop(key) }
+
+// KeyInFlight is the number of requests with a routing key that are in flight with the worker.
+func (w *Worker) KeyInFlight(key string) int { return w.traffic.keys.count(key) }
+
+// ActiveKeys is the number of distinct routing keys that are in flight with the worker.
+func (w *Worker) ActiveKeys() int64 { return w.traffic.keys.distinct.Load() }
+
 // Status is the worker's state now.
 func (w *Worker) Status() Status { return Status(w.status.Load()) }
 
@@ -176,6 +191,9 @@ func (w *Worker) moveTo(to Status, allowed func(now Status) bool) (from Status, 
 			return from, false
 		}
 		if w.status.CompareAndSwap(int32(from), int32(to)) {
+			if from == Ready {
+				w.forgetLoad()
+			}
 			return from, true
 		}
 	}
@@ -186,6 +204,12 @@ func (w *Worker) SetOverloaded(over bool) {
 	if w.overloaded.Swap(over) != over {
 		w.recount()
 	}
+}
+
+// forgetLoad drops what load reports have said of the worker: it is not polled any more. Who calls it recounts.
+func (w *Worker) forgetLoad() {
+	w.report.Store(nil)
+	w.overloaded.Store(false)
 }
 
 // OnBreaker asks for a call after each change of the worker's breaker; there is one listener.

@@ -20,10 +20,12 @@ type cli struct {
 	Launch    launchCmd    `cmd:"" aliases:"start" help:"Start the gateway. The command that is meant if none is given."`
 	Serve     serveCmd     `cmd:"" help:"Start engines and the gateway in front of them (--model), or the gateway alone."`
 	Demo      demoCmd      `cmd:"" help:"Start the gateway in front of built-in mock engines, to try it."`
+	Explain   explainCmd   `cmd:"" help:"Ask a gateway that runs which worker a request would go to, and why."`
 	Pipelines pipelinesCmd `cmd:"" help:"Print the stages of each route."`
 	Config    configCmd    `cmd:"" help:"Look at the configuration."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	helped         bool // help was asked for and has been printed
 	bare           bool // no command was given

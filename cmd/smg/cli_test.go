@@ -23,7 +23,8 @@ func TestDefaultsOfTheCommandLineAreThoseOfTheServer(t *testing.T) {
 	got := launched(t)
 	// kong makes lists that nobody fills empty or nil as it likes
 	require.Empty(t, got.WorkerURLs)
-	got.WorkerURLs, got.ModelAliases, got.CORSAllowedOrigins = nil, nil, nil
+	require.Empty(t, got.CacheBoundaries)
+	got.WorkerURLs, got.ModelAliases, got.CORSAllowedOrigins, got.CacheBoundaries = nil, nil, nil, nil
 	require.Equal(t, want, got)
 }
 
@@ -75,6 +76,9 @@ func TestArgumentSyntax(t *testing.T) {
 		{"a list of numbers takes words too", "--prometheus-duration-buckets 0.1 1 10 --port 5", func(c *server.Config) {
 			c.DurationBuckets, c.Port = []float64{0.1, 1, 10}, 5
 		}},
+		{"numbers may be separated by commas", "--cache-boundaries 16,64 --port 5", func(c *server.Config) { c.CacheBoundaries, c.Port = []int{16, 64}, 5 }},
+		{"numbers may be separated by commas behind =", "--cache-boundaries=16,64", func(c *server.Config) { c.CacheBoundaries = []int{16, 64} }},
+		{"numbers may be separated by blanks", "--cache-boundaries 16 64, 128", func(c *server.Config) { c.CacheBoundaries = []int{16, 64, 128} }},
 		{"aliases are pairs", "--model-alias x=a y=a=b --model-alias=z=c", func(c *server.Config) {
 			c.ModelAliases = []server.ModelAlias{{Alias: "x", Model: "a"}, {Alias: "y", Model: "a=b"}, {Alias: "z", Model: "c"}}
 		}},
@@ -86,6 +90,9 @@ func TestArgumentSyntax(t *testing.T) {
 			got := launched(t, strings.Fields(tt.args)...)
 			if len(got.WorkerURLs) == 0 {
 				got.WorkerURLs = nil
+			}
+			if len(got.CacheBoundaries) == 0 {
+				got.CacheBoundaries = nil
 			}
 			require.Equal(t, want, got)
 		})
@@ -106,7 +113,10 @@ func TestWhatCannotBeUnderstoodExitsWithTwo(t *testing.T) {
 	}{
 		{"an unknown flag", "unknown flag --bogus", []string{"--bogus"}},
 		{"an unknown flag that is nearly right", "unknown flag --worker-url, did you mean --worker-urls?", []string{"--worker-url", "http://a"}},
-		{"a flag of a part that does not exist yet", "unknown flag --cache-threshold", []string{"--cache-threshold", "0.5"}},
+		{"a flag of a part that does not exist yet", "unknown flag --prefill-policy", []string{"--prefill-policy", "random"}},
+		{"an index that does not exist yet", `--cache-index must be one of "tree" but got "hash"`, []string{"--cache-index", "hash"}},
+		{"a way to assign that does not exist", `--assignment-mode must be one of "random","min_load","min_group","delegate" but got "best"`, []string{"--assignment-mode", "best"}},
+		{"a boundary that is no number", "--cache-boundaries: 'x' is not a whole number", []string{"--cache-boundaries", "16,x"}},
 		{"the beginning of a flag's name", "unknown flag --por, did you mean --port?", []string{"--por", "1"}},
 		{"a name that is no longer in use", "unknown flag --stream-request-bodies-over, did you mean --max-buffered-request-bytes?", []string{"--stream-request-bodies-over", "1"}},
 		{"a name that is no longer in use, with =", "unknown flag --stream-request-bodies-over, did you mean --max-buffered-request-bytes?", []string{"--stream-request-bodies-over=1"}},
@@ -126,8 +136,8 @@ func TestWhatCannotBeUnderstoodExitsWithTwo(t *testing.T) {
 		{"a word in place of a fraction", "--retry-jitter-factor: 'x' is not a number", []string{"--retry-jitter-factor", "x"}},
 		{"a word in place of a bound", "--prometheus-duration-buckets: 'x' is not a number", []string{"--prometheus-duration-buckets", "1", "x"}},
 		{"a switch that is neither on nor off", "--log-json: 'maybe' is not true or false", []string{"--log-json=maybe"}},
-		{"a policy that does not exist", `--policy must be one of "random","round_robin","passthrough","power_of_two" but got "best"`, []string{"--policy", "best"}},
-		{"a policy in capitals", `--policy must be one of "random","round_robin","passthrough","power_of_two" but got "Random"`, []string{"--policy", "Random"}},
+		{"a policy that does not exist", `--policy must be one of "random","round_robin","passthrough","cache_aware","power_of_two","least_load","prefix_hash","consistent_hashing","manual","bucket","least_work" but got "best"`, []string{"--policy", "best"}},
+		{"a policy in capitals", `--policy must be one of "random","round_robin","passthrough","cache_aware","power_of_two","least_load","prefix_hash","consistent_hashing","manual","bucket","least_work" but got "Random"`, []string{"--policy", "Random"}},
 		{"an alias of itself", "--model-alias: 'a=a' names the model itself", []string{"--model-alias", "a=a"}},
 		{"an alias without a name", "--model-alias: '=a' is not of the form alias=model", []string{"--model-alias", "=a"}},
 		{"an alias without a model", "--model-alias: 'a=' is not of the form alias=model", []string{"--model-alias", "a="}},

@@ -55,6 +55,7 @@ func (d *demoCmd) config() *server.Config {
 	cfg := server.Default()
 	cfg.Host, cfg.Port, cfg.PrometheusHost, cfg.LogLevel = demoHost, d.Port, demoHost, "error"
 	cfg.StartupCheckInterval, cfg.ShutdownGracePeriod = 1, 2
+	cfg.Policy = "round_robin" // the default would keep the one question that is asked here on one engine
 	return cfg
 }
 

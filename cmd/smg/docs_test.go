@@ -30,7 +30,7 @@ What can be typed after ` + "`smg`" + `, for whoever starts it. This page is ren
 
 From the first of: the flag, its environment variable, the configuration file (` + "`--config`" + `), the default. A variable that is empty is
 not set. In the file, a key may be written with ` + "`-` or `_`" + `, and one without a value keeps its default; ` + "`smg config check`" + ` prints
-the result in a form that ` + "`--config`" + ` reads.
+the result in a form that ` + "`--config`" + ` reads. A flag with several names has them in the environment and the file as well.
 
 A value follows its flag after a blank or after ` + "`=`" + `. A list takes all words up to the next flag, may be repeated, and replaces its
 default; as an environment variable it is one text, split at blanks and commas. A switch takes no value, or one after ` + "`=`" + `
@@ -79,10 +79,12 @@ func TestValuesOfFlags(t *testing.T) {
 		{"port", "whole number", "`30000`"},
 		{"health-check-port", "whole number", ""},
 		{"worker-urls", "list of `URL`", ""},
-		{"policy", "`random`, `round_robin`, `passthrough`, `power_of_two`", "`round_robin`"},
+		{"policy", "`random`, `round_robin`, `passthrough`, `cache_aware`, `power_of_two`, `least_load`, `prefix_hash`, `consistent_hashing`, `manual`, `bucket`, `least_work`", "`cache_aware`"},
 		{"retry-jitter-factor", "number", "`0.2`"},
 		{"request-timeout-secs", "whole seconds", "`1800`"},
 		{"retry-initial-backoff-ms", "whole milliseconds", "`50`"},
+		{"cache-boundaries", "list of `TOKENS`", ""},
+		{"assignment-mode", "`random`, `min_load`, `min_group`, `delegate`", ""},
 		{"log-json", "switch", "off"},
 		{"log-dir", "text (`DIR`)", ""},
 		{"request-id-headers", "list of `NAME`", "`x-request-id` `x-correlation-id` `x-trace-id` `request-id`"},

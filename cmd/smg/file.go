@@ -25,7 +25,9 @@ func knownKeys(app *kong.Application) map[string]bool {
 			continue
 		}
 		for _, flag := range node.Flags {
-			known[flag.Name] = flag.Name != "config"
+			for _, name := range namesOf(flag) {
+				known[name] = flag.Name != "config"
+			}
 		}
 	}
 	return known

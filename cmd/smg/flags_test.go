@@ -38,6 +38,11 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 	cfg.DurationBuckets, cfg.RetryJitterFactor = []float64{0}, math.NaN()
 	cfg.StartupDelay, cfg.UpstreamIdleTimeout, cfg.ShutdownGracePeriod, cfg.MaxBufferedRequestBytes = -1, -1, -1, -1
 	cfg.BodyStallTimeout, cfg.SSEKeepalive, cfg.HeaderReadTimeout, cfg.IdleConnectionTimeout, cfg.DrainSettle = -1, -1, -1, -1, -1
+	cfg.EnableTrace, cfg.OTLPTracesEndpoint, cfg.TraceSampleRatio = true, "collector", new(-1.0)
+	cfg.CacheThreshold, cfg.OverlapDecay, cfg.SelectionTemperature, cfg.KVPressureWeight = -1, -1, math.Inf(1), math.NaN()
+	cfg.BalanceAbs, cfg.PrefixBalanceAbs, cfg.MaxWaiting, cfg.EvictionInterval, cfg.MaxIdle = -1, -1, -1, -1, -1
+	cfg.CacheBoundaries = []int{0}
+	cfg.WorkerOverloadWaiting, cfg.WorkerOverloadUsage = new(int64(-1)), new(-1.0)
 
 	violated := map[string]bool{}
 	for _, v := range cfg.Validate() {

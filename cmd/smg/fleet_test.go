@@ -44,7 +44,7 @@ func startFleet(t *testing.T, binary string) *fleet {
 	_, port, err := net.SplitHostPort(f.url[len("http://"):])
 	require.NoError(t, err)
 	args := append([]string{
-		"launch", "--host", "127.0.0.1", "--port", port, "--prometheus-host", "127.0.0.1", "--prometheus-port", "0",
+		"launch", "--policy", "round_robin", "--host", "127.0.0.1", "--port", port, "--prometheus-host", "127.0.0.1", "--prometheus-port", "0",
 		"--log-level", "error", "--worker-startup-check-interval", "1", "--shutdown-grace-period-secs", "0",
 		// engines fail on purpose here, check after check: no breaker may remember it
 		"--disable-circuit-breaker", "--retry-initial-backoff-ms", "1", "--retry-max-backoff-ms", "10",

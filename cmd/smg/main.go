@@ -15,6 +15,6 @@ func smg(args []string, stdout, stderr io.Writer) int {
 		_, err := io.WriteString(stdout, text)
 		return report(stderr, err)
 	}
-	c := &cli{stdout: stdout, stderr: stderr}
+	c := &cli{stdin: os.Stdin, stdout: stdout, stderr: stderr}
 	return report(stderr, c.run(args))
 }

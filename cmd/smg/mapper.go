@@ -18,6 +18,7 @@ func mappers() []kong.Option {
 	options := []kong.Option{
 		kong.NamedMapper("multi", list{}),
 		kong.NamedMapper("headers", list{headers: true}),
+		kong.NamedMapper("numbers", list{commas: true}),
 	}
 	for _, kind := range []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.Ptr} {
 		options = append(options, kong.KindMapper(kind, scalar{}))
@@ -76,6 +77,7 @@ func (scalar) token(scan *kong.Scanner, kind reflect.Kind) (kong.Token, error) {
 // occurrence the slice of those before, and an empty one to the first, so that values replace the default.
 type list struct {
 	headers bool // names of headers: in lower case, and an empty one is kept, to be refused later
+	commas  bool // elements may also be separated by commas, which they cannot contain
 }
 
 var _ kong.Mapper = list{}
@@ -83,6 +85,9 @@ var _ kong.Mapper = list{}
 // Decode takes the values that follow the flag, or what a source gives, and appends them.
 func (l list) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	texts, from := l.texts(ctx)
+	if l.commas {
+		texts = words(strings.Join(texts, ","))
+	}
 	for _, text := range texts {
 		text = strings.TrimSpace(text)
 		if l.headers {

@@ -55,6 +55,9 @@ func engineParser(flags *engineFlags, options ...kong.Option) (*kong.Kong, error
 	plain := map[string]string{"router-host": "127.0.0.1", "router-port": "8080", "router-worker-urls": ""}
 	return kong.New(flags, append(options, kong.PostBuild(func(k *kong.Kong) error {
 		for _, flag := range k.Model.Flags {
+			if !isEngineFlag(flag) { // kong gives the prefix to names alone
+				flag.Aliases = withPrefix("router-", flag.Aliases)
+			}
 			value, ok := plain[flag.Name]
 			if !ok {
 				flag.Hidden = flag.Hidden || flag.Name != "router-config" && strings.HasPrefix(flag.Name, "router-") // they are in launch's help
@@ -83,7 +86,9 @@ func (f *engineFlags) BeforeResolve(ctx *kong.Context) error {
 				_, path = environment(asInLaunch(flag))
 			}
 		}
-		known[asInLaunch(flag).Name] = flag.Name != "router-config" && flag.Name != "help" && !isEngineFlag(flag)
+		for _, name := range namesOf(asInLaunch(flag)) {
+			known[name] = flag.Name != "router-config" && flag.Name != "help" && !isEngineFlag(flag)
+		}
 	}
 	if path != "" {
 		values, err := readFile(path, known)
@@ -104,6 +109,13 @@ func isForEngines(name string) bool {
 	})
 }
 
+func withPrefix(prefix string, names []string) (prefixed []string) {
+	for _, name := range names {
+		prefixed = append(prefixed, prefix+name)
+	}
+	return prefixed
+}
+
 func isEngineFlag(flag *kong.Flag) bool { return flag.Group != nil && flag.Group.Key == "Engines" }
 
 // launchSources are sources that know the flags by their names in launch.
@@ -119,6 +131,10 @@ func asInLaunch(flag *kong.Flag) *kong.Flag {
 	renamed, value := *flag, *flag.Value
 	value.Name = strings.TrimPrefix(value.Name, "router-")
 	renamed.Value = &value
+	renamed.Aliases = nil
+	for _, alias := range flag.Aliases {
+		renamed.Aliases = append(renamed.Aliases, strings.TrimPrefix(alias, "router-"))
+	}
 	return &renamed
 }
 

@@ -95,7 +95,7 @@ func arities(flags []*kong.Flag) map[string]arity {
 		switch {
 		case flag.IsBool():
 			takes = noValue
-		case flag.Tag.Type == "multi", flag.Tag.Type == "headers":
+		case flag.IsSlice(): // all lists of the command line are read by the mapper list
 			takes = manyValues
 		case flag.Tag.Type == "endpoint":
 			takes = urlAndPort

@@ -126,7 +126,7 @@ func TestWhatServeRefuses(t *testing.T) {
 		{"no model", "--backend vllm -- --model m", "--model is missing: --backend vllm needs one (before a bare --)", exitUsage},
 		{"a model that is a flag", "--model --enforce-eager", "--model: needs a value", exitUsage},
 		{"a misspelt flag of the gateway", "--model m --router-polcy x", "unknown flag --router-polcy, did you mean --router-policy?", exitUsage},
-		{"a policy that does not exist", "--model m --router-policy best", `--router-policy must be one of "random","round_robin","passthrough","power_of_two" but got "best"`, exitUsage},
+		{"a policy that does not exist", "--model m --router-policy best", `--router-policy must be one of "random","round_robin","passthrough","cache_aware","power_of_two","least_load","prefix_hash","consistent_hashing","manual","bucket","least_work" but got "best"`, exitUsage},
 		{"a file that is not there", "--model m --router-config nowhere.yaml", "--router-config: cannot read the configuration: open nowhere.yaml: no such file or directory", exitFailed},
 		{"flags for engines without any", "--dp-size 2", "unknown flag --dp-size: it is for engines, and serve starts them only with --model, --backend or --engine-command", exitUsage},
 		{"no workers", "--model m --dp-size 0", "invalid --data-parallel-size: '0': must be at least 1", exitFailed},

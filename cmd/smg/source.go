@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -23,11 +25,21 @@ func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	if name, value := environment(flag); value != "" {
 		return given{texts: []string{value}, from: name}, nil
 	}
-	if value, ok := s.file[flag.Name]; ok {
-		return value, nil
+	var found any
+	for _, name := range namesOf(flag) {
+		value, ok := s.file[name]
+		switch {
+		case ok && found != nil:
+			return nil, fmt.Errorf("%s: '%s' is another name of '%s', which is set too", value.from, name, flag.Name)
+		case ok:
+			found = value
+		}
 	}
-	return nil, nil
+	return found, nil
 }
+
+// namesOf are a flag's name and its other names, without dashes.
+func namesOf(flag *kong.Flag) []string { return slices.Concat([]string{flag.Name}, flag.Aliases) }
 
 // given is a value from a source. It is a type of its own so that a mapper can tell it from one word of the command line.
 type given struct {
@@ -37,7 +49,7 @@ type given struct {
 }
 
 // variables are the names of the variables that back a flag, the first that is set wins. The prefix is not just SMG_, because
-// Kubernetes sets SMG_PORT in every pod that can see a service called smg.
+// Kubernetes sets SMG_PORT in every pod that can see a service called smg. Another name of the flag has a variable too.
 func variables(flag *kong.Flag) []string {
 	if flag.Name == "help" {
 		return nil
@@ -45,7 +57,14 @@ func variables(flag *kong.Flag) []string {
 	if names := strings.Fields(flag.Tag.Get("variable")); len(names) > 0 { // well-known names, which replace the made one
 		return names
 	}
-	return []string{"SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))}
+	var names []string
+	for _, name := range namesOf(flag) {
+		variable := "SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if !slices.Contains(names, variable) { // two names may differ in "-" and "_" alone
+			names = append(names, variable)
+		}
+	}
+	return names
 }
 
 // environment returns the name and value of the variable that backs a flag; no variable, and an empty one, is no value.

@@ -107,7 +107,7 @@ func picked(t *testing.T, url string) (c choice) {
 func startTwo(t *testing.T) (url string, engines []*engine.Running) {
 	t.Helper()
 	engines = []*engine.Running{engine.Start(t, engine.Config{Models: []string{"demo"}}), engine.Start(t, engine.Config{Models: []string{"demo"}})}
-	url = start(t, "--worker", engines[0].URL, "--worker", engines[1].URL)
+	url = start(t, "--policy", "round_robin", "--worker", engines[0].URL, "--worker", engines[1].URL)
 	require.Eventually(t, func() bool {
 		_, answer := ask(t, http.MethodGet, url+"/workers", "")
 		return strings.Count(answer, `"is_healthy":true`) == 2

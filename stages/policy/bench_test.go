@@ -2,11 +2,15 @@ package policy
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
 )
 
 // BenchmarkSelect is one choice of each policy among a healthy fleet. A mean hides the choices that had to wait or to search, so
@@ -17,7 +21,8 @@ func BenchmarkSelect(b *testing.B) {
 		for _, n := range []int{3, 100, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				registry, _ := fleet(b, n)
-				among, x, p := pool(registry), &pipeline.Exchange{}, newPolicy(b, name)
+				among, p := pool(registry), following(b, name, registry)
+				x := &pipeline.Exchange{Key: pipeline.RoutingKey{Value: "user-123", Source: pipeline.HeaderKey}}
 				took := make([]time.Duration, 1<<18) // the last so many
 				b.ReportAllocs()
 				k := 0
@@ -38,6 +43,18 @@ func BenchmarkSelect(b *testing.B) {
 			})
 		}
 	}
+}
+
+// following is a policy of a set that knows the registry's workers.
+func following(b *testing.B, name string, registry *workers.Registry) Policy {
+	b.Helper()
+	silent := slog.New(slog.DiscardHandler)
+	set, err := NewSet("random", BuiltIn(Shared{}), nil, silent)
+	require.NoError(b, err)
+	b.Cleanup(registry.Follow(set))
+	p, err := New(name, set.settings, silent)
+	require.NoError(b, err)
+	return p
 }
 
 // clockCost is what a time between two readings of the clock is, if nothing is between them.

@@ -50,37 +50,3 @@ func TestPassthroughWarnsOnceThatItUsesOneWorkerOnly(t *testing.T) {
 	picks(t, Passthrough(log), 10, workers.ListOf(all...), all)
 	require.Len(t, said.at(t, slog.LevelWarn), 2, "another instance says it again")
 }
-
-// policies.md, section 9, without load reports: in flight 10, 5 and 0. Of 300 samples of two, a hundred are each pair.
-func TestPowerOfTwoChoosesTheOneWithLessInFlight(t *testing.T) {
-	_, all := fleet(t, 3)
-	for range 10 {
-		all[0].Begin()
-	}
-	for range 5 {
-		all[1].Begin()
-	}
-	counts := tally(picks(t, PowerOfTwo(), 300, workers.ListOf(all...), all))
-	require.Zero(t, counts[0], "it is the busier one of every pair")
-	require.InDelta(t, 100, counts[1], 50)
-	require.Greater(t, counts[2], counts[1])
-}
-
-// policies.md, section 9: the two are different, and a tie is broken at random.
-func TestPowerOfTwoSamplesTwoDifferentWorkers(t *testing.T) {
-	_, all := fleet(t, 2)
-	list := workers.ListOf(all...)
-	both := tally(picks(t, PowerOfTwo(), 200, list, all))
-	require.Len(t, both, 2, "a tie goes either way")
-
-	all[0].Begin()
-	require.Equal(t, map[int]int{1: 200}, tally(picks(t, PowerOfTwo(), 200, list, all)), "of two, both are looked at")
-	all[0].End()
-	require.Len(t, tally(picks(t, PowerOfTwo(), 200, list, all)), 2, "the count is read at every choice")
-}
-
-// policies.md, section 9: everybody is sampled.
-func TestPowerOfTwoReachesEveryWorker(t *testing.T) {
-	registry, all := fleet(t, 8)
-	require.Len(t, tally(picks(t, PowerOfTwo(), 1000, pool(registry), all)), 8)
-}

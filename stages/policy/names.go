@@ -13,13 +13,19 @@ type entry struct {
 	make func(s Settings, log *slog.Logger) Policy
 }
 
-// policies are the policies by name. The zero Settings stand for a policy's built-in defaults, which it gets when a worker's
-// label asks for another one than the operator's.
+// policies are the policies by name.
 var policies = []entry{
 	{"random", func(Settings, *slog.Logger) Policy { return Random() }},
 	{"round_robin", func(Settings, *slog.Logger) Policy { return RoundRobin() }},
 	{"passthrough", func(_ Settings, log *slog.Logger) Policy { return Passthrough(log) }},
-	{"power_of_two", func(Settings, *slog.Logger) Policy { return PowerOfTwo() }},
+	{"power_of_two", PowerOfTwo},
+	{"least_load", LeastLoad},
+	{"cache_aware", CacheAware},
+	{"least_work", LeastWork},
+	{"consistent_hashing", func(s Settings, _ *slog.Logger) Policy { return ConsistentHashing(s) }},
+	{"prefix_hash", PrefixHash},
+	{"manual", Manual},
+	{"bucket", Bucket},
 }
 
 // Names are the names of the policies.

@@ -21,7 +21,7 @@ var _ Policy = (*passthrough)(nil)
 
 func (*passthrough) Name() string { return "passthrough" }
 
-func (p *passthrough) Select(_ *pipeline.Exchange, among workers.List) int {
+func (p *passthrough) Select(x *pipeline.Exchange, among workers.List) int {
 	if among.Len() == 0 {
 		return -1
 	}
@@ -30,5 +30,6 @@ func (p *passthrough) Select(_ *pipeline.Exchange, among workers.List) int {
 			p.log.Warn("policy passthrough uses the first worker alone", "worker_count", among.Len())
 		})
 	}
+	pinTo(x, among.At(0), false)
 	return 0
 }

@@ -21,8 +21,22 @@ type Policy interface {
 	Forget(w *workers.Worker)
 }
 
-// Settings are the operator's settings for policies, from flags.
-type Settings struct{}
+// Booked is a policy that keeps books of what it has chosen. What it needs of an attempt it keeps in a fact of its own
+// ([pipeline.NewFact]); the first byte of an answer it hears by watching the exchange ([pipeline.Exchange.Watch]) in Select.
+type Booked interface {
+	Policy
+	// Ended is told once when an attempt for which Select chose a worker is over, however it ended; not after a dry run. The legs
+	// of the exchange say how.
+	Ended(x *pipeline.Exchange)
+}
+
+// Reasoned is a policy that can say why it chose nobody.
+type Reasoned interface {
+	Policy
+	// Reason is one sentence for the client, right after Select has chosen nobody of a list that was not empty; "" if there is
+	// nothing to say.
+	Reason(x *pipeline.Exchange) string
+}
 
 // stateless is what policies without books embed.
 type stateless struct{}

@@ -1,36 +1,28 @@
 package policy
 
 import (
-	"math/rand/v2"
+	"log/slog"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/workers"
 )
 
-// PowerOfTwo samples two different workers and chooses the one with fewer requests in flight; a tie goes either way. It
-// costs two loads, however many workers there are.
-func PowerOfTwo() Policy { return powerOfTwo{} }
+// PowerOfTwo samples two different candidates and chooses the one at which a request would wait less, as least_load sees it, with
+// the built-in tuning and no cap. The two are compared with each other alone. It costs two loads, however many workers there are.
+func PowerOfTwo(s Settings, log *slog.Logger) Policy {
+	return &powerOfTwo{newByWait("power_of_two", newBuiltInWait(s.Clock), log)}
+}
 
-type powerOfTwo struct{ stateless }
+type powerOfTwo struct{ byWait }
 
-var _ Policy = powerOfTwo{}
+var _ Policy = (*powerOfTwo)(nil)
 
-func (powerOfTwo) Name() string { return "power_of_two" }
-
-func (powerOfTwo) Select(x *pipeline.Exchange, among workers.List) int {
+func (p *powerOfTwo) Select(x *pipeline.Exchange, among workers.List) int {
 	n := among.Len()
 	if n < 2 {
-		return n - 1
+		return p.choose(x, among, nil) // the only one is credited too: another may come back before its next report
 	}
-	first := rand.IntN(n)
-	second := (first + 1 + rand.IntN(n-1)) % n
-	a, b := among.At(first).InFlight(), among.At(second).InFlight()
-	if x != nil && x.Explain != nil {
-		x.Explain.Rate(among.At(first), float64(a), pipeline.Part{Name: "in_flight", Value: float64(a)})
-		x.Explain.Rate(among.At(second), float64(b), pipeline.Part{Name: "in_flight", Value: float64(b)})
-	}
-	if b < a {
-		return second
-	}
-	return first // of equals: it was drawn at random, as likely as the other
+	first := intN(n)
+	pair := [2]int{first, (first + 1 + intN(n-1)) % n}
+	return p.choose(x, among, pair[:])
 }

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"math/rand/v2"
-
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/workers"
 )
@@ -20,5 +18,5 @@ func (random) Select(_ *pipeline.Exchange, among workers.List) int {
 	if among.Len() == 0 {
 		return -1
 	}
-	return rand.IntN(among.Len())
+	return intN(among.Len())
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/workers"
@@ -20,6 +21,8 @@ type Set struct {
 	settings Settings
 	demand   *pipeline.Demand
 	log      *slog.Logger
+	upkeep   *upkeep
+	sessions *sessions // in front of every policy; nil: there are none
 
 	own atomic.Pointer[map[string]Policy] // what requests read: models with a policy of their own
 
@@ -37,20 +40,44 @@ var _ workers.Listener = (*Set)(nil)
 
 // NewSet makes a set with a default policy. demand is told what the policies read; it may be nil.
 func NewSet(standard string, s Settings, demand *pipeline.Demand, log *slog.Logger) (*Set, error) {
-	p, err := New(standard, s, log)
-	if err != nil {
-		return nil, err
-	}
 	if demand == nil {
 		demand = &pipeline.Demand{}
 	}
 	if log == nil {
 		log = slog.Default()
 	}
-	set := &Set{standard: p, settings: s, demand: demand, log: log, models: map[string]*assignment{}}
+	set := &Set{demand: demand, log: log, models: map[string]*assignment{}}
+	set.upkeep = newUpkeep(set)
 	set.own.Store(&map[string]Policy{})
+	s.complete(set)
+	s.roster = newRoster()
+	if s.memory == nil {
+		s.memory = newIndexMemory(s.IndexMemory)
+	}
+	p, err := New(standard, s, log)
+	if err != nil {
+		return nil, err
+	}
+	if s.Sticky {
+		set.sessions = newSessions(&s)
+	}
+	set.standard, set.settings = set.sessions.over(p), s
 	demand.Raise(p.Wants())
 	return set, nil
+}
+
+// complete puts what works in the place of what was left out, and what the set's policies share.
+func (s *Shared) complete(set *Set) {
+	if s.Clock == nil {
+		s.Clock = time.Now
+	}
+	if s.Log == nil {
+		s.Log = set.log
+	}
+	if s.work == nil {
+		s.work = newWorkBooks(s.Clock)
+	}
+	s.Demand, s.upkeep = set.demand, set.upkeep
 }
 
 // Only is a set of one policy for all models, for tests and programs that need no more. It panics on an unknown name.
@@ -77,6 +104,7 @@ func (s *Set) Default() Policy { return s.standard }
 
 // WorkerAdded gives the worker's model a policy if it has none.
 func (s *Set) WorkerAdded(w *workers.Worker) {
+	s.settings.roster.add(w)
 	if w.Type() != workers.Regular {
 		return // the policies of the legs are set once, at the start
 	}
@@ -101,7 +129,7 @@ func (s *Set) decide(w *workers.Worker) Policy {
 	if label == "" {
 		return s.standard
 	}
-	settings := Settings{} // another type than the operator's gets its built-in defaults
+	settings := BuiltIn(s.settings.Shared) // of another type than the operator's
 	if plain(label) == plain(s.standard.Name()) {
 		settings = s.settings
 	}
@@ -110,11 +138,12 @@ func (s *Set) decide(w *workers.Worker) Policy {
 		s.log.Warn("label \"policy\" names no policy, the default serves the model", "model_id", w.Model(), "label", label, "worker", w.URL())
 		return s.standard
 	}
-	return p
+	return s.sessions.over(p)
 }
 
 // WorkerRemoved tells the model's policy, and drops it with the model's last worker.
 func (s *Set) WorkerRemoved(w *workers.Worker) {
+	s.settings.roster.remove(w)
 	if w.Type() != workers.Regular {
 		return
 	}
@@ -154,4 +183,5 @@ func (s *Set) publish() {
 		}
 	}
 	s.own.Store(&own)
+	s.upkeep.wake() // one may be new to it, or gone
 }

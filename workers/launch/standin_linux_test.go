@@ -31,10 +31,10 @@ func init() { roles["engine"], roles["parent"] = standIn, standInParent }
 // standIn is an engine: it answers /health on the port that is its first argument, and behaves as the others say.
 func standIn(args []string) {
 	has := func(name string) bool { return strings.Contains(strings.Join(args[1:], " ")+" ", name+" ") }
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM) // first: tests take what it prints for the sign that it heeds signals
 	fmt.Println("hello from", args[0])
 	fmt.Fprintf(os.Stderr, "10%%\r20%%\rdone\nno end of line")
-	terms := make(chan os.Signal, 1)
-	signal.Notify(terms, syscall.SIGTERM)
 	switch {
 	case has("child"):
 		idler(nil)

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
+)
+
+// best is the result of one pass over the candidates: the best of those with a report, the one with least in flight of the others.
+type best struct {
+	reported lot
+	score    float64 // seconds, of those
+	dark     lot
+	inFlight int64   // requests, of those
+	sum      float64 // of throughputs that were reported, if any candidate has no report
+	rates    int     // how many these are
+}
+
+// compare looks at every candidate once.
+func (s *expectedWait) compare(among workers.List, members []int) best {
+	b := best{score: math.Inf(1), inFlight: math.MaxInt64} // above every other: the first of each is better
+	all := among.Members()
+	for k := range compared(all, members) {
+		place := placeAt(members, k)
+		w := all[place]
+		r := w.Report()
+		if r == nil {
+			b.addDark(place, w.InFlight())
+			continue
+		}
+		a := s.known(w, r)
+		if a == nil {
+			a = s.account(w, r)
+		}
+		if !s.full(a) {
+			b.add(place, a.score)
+		}
+	}
+	if b.dark.held > 0 && b.reported.held > 0 {
+		s.nominal(&b, all, members)
+	}
+	return b
+}
+
+// compared is how many candidates are compared.
+func compared(all []*workers.Worker, members []int) int {
+	if members != nil {
+		return len(members)
+	}
+	return len(all)
+}
+
+// placeAt is the place of the k-th of them.
+func placeAt(members []int, k int) int {
+	if members != nil {
+		return members[k]
+	}
+	return k
+}
+
+func (b *best) add(place int, score float64) {
+	if score == b.score {
+		b.reported.join(place)
+	} else if score < b.score {
+		b.score = score
+		b.reported.restart(place)
+	}
+}
+
+func (b *best) addDark(place int, inFlight int64) {
+	if inFlight == b.inFlight {
+		b.dark.join(place)
+	} else if inFlight < b.inFlight {
+		b.inFlight = inFlight
+		b.dark.restart(place)
+	}
+}
+
+// nominal sums up the throughputs that the candidates report: those which are not over the cap.
+func (s *expectedWait) nominal(b *best, all []*workers.Worker, members []int) {
+	for k := range compared(all, members) {
+		w := all[placeAt(members, k)]
+		if r := w.Report(); r != nil && told(r.Throughput) && !s.full(s.account(w, r)) {
+			b.sum += r.Throughput
+			b.rates++
+		}
+	}
+}
+
+// winner is the place and the score of who wins; -1 if there was nobody.
+func (b *best) winner(s *expectedWait) (place int, score float64) {
+	if b.dark.held == 0 {
+		if b.reported.held == 0 {
+			return -1, 0
+		}
+		return b.reported.place, b.score
+	}
+	if b.reported.held == 0 {
+		return b.dark.place, float64(b.inFlight)
+	}
+	dark := b.behind(s, b.inFlight)
+	if dark > b.score || dark == b.score && intN(b.reported.held+b.dark.held) < b.reported.held {
+		return b.reported.place, b.score
+	}
+	return b.dark.place, dark
+}
+
+// behind is the score of a worker without a report: that of the best with one, and its own requests in flight on top.
+func (b *best) behind(s *expectedWait, inFlight int64) float64 {
+	rate := s.throughput
+	if b.rates > 0 {
+		rate = b.sum / float64(b.rates)
+	}
+	return min(b.score+float64(inFlight)*float64(s.meanPrefill)/rate, math.MaxFloat64)
+}
+
+// explain rates every candidate that was compared, and says who was left out by the cap.
+func (s *expectedWait) explain(e *pipeline.Explanation, among workers.List, members []int, b *best) {
+	all := among.Members()
+	for k := range compared(all, members) {
+		w := all[placeAt(members, k)]
+		r := w.Report()
+		a := s.account(w, r)
+		switch {
+		case r != nil && s.full(a):
+			e.Leave(w, "policy", "as many requests wait as the cap allows")
+		case r != nil:
+			e.Rate(w, a.score,
+				pipeline.Part{Name: "queued_wait", Value: a.queued / a.rate},
+				pipeline.Part{Name: "in_flight_credit", Value: float64(a.credit) / a.rate},
+				pipeline.Part{Name: "kv_pressure", Value: a.pressure})
+		case b.reported.held == 0:
+			e.Rate(w, float64(w.InFlight()), pipeline.Part{Name: "in_flight", Value: float64(w.InFlight())})
+		default:
+			score := b.behind(s, w.InFlight())
+			e.Rate(w, score,
+				pipeline.Part{Name: "best_reported", Value: b.score},
+				pipeline.Part{Name: "in_flight_wait", Value: score - b.score})
+		}
+	}
+}

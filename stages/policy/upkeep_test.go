@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/pipeline"
+)
+
+// keeper is a policy that counts its upkeeps.
+type keeper struct {
+	Policy
+	name  string
+	calls atomic.Int32
+}
+
+func (k *keeper) Name() string       { return k.name }
+func (*keeper) Wants() pipeline.Want { return 0 }
+func (k *keeper) Upkeep(time.Time)   { k.calls.Add(1) }
+
+// knowKeepers puts two policies with upkeep into the table for one test. made are those that were made, by name, the last of each.
+func knowKeepers(t *testing.T) (made func(name string) *keeper) {
+	was := policies
+	t.Cleanup(func() { policies = was })
+	all := map[string]*keeper{}
+	policies = was[:len(was):len(was)]
+	for _, name := range []string{"keeper", "other_keeper"} {
+		policies = append(policies, entry{name, func(Settings, *slog.Logger) Policy {
+			all[name] = &keeper{Policy: Random(), name: name}
+			return all[name]
+		}})
+	}
+	return func(name string) *keeper { return all[name] }
+}
+
+// maintained runs a set's upkeep until the test ends.
+func maintained(t *testing.T, set *Set) {
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	go func() {
+		if err := set.Maintenance().Run(ctx, func() {}); err != nil {
+			t.Error(err)
+		}
+	}()
+}
+
+// cache-aware.md, section 2.4: every interval; policies.md, section 18: that of a policy from a label is the built-in one.
+func TestUpkeepComesAtEveryInterval(t *testing.T) {
+	made := knowKeepers(t)
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet("keeper", Settings{EvictionInterval: 10 * time.Second}, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		set.WorkerAdded(labelled(t, 1, "m1", "other_keeper"))
+		standard, own := made("keeper"), made("other_keeper")
+		<-set.upkeep.woken // the set has asked for a look at the new policy
+		maintained(t, set)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		require.Zero(t, standard.calls.Load())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 1, standard.calls.Load())
+		require.Zero(t, own.calls.Load())
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 6, standard.calls.Load())
+		require.EqualValues(t, 2, own.calls.Load(), "every thirty seconds")
+	})
+}
+
+// cache-aware.md, section 2.4: who asks for it is not kept waiting for the interval; without one there is no other upkeep.
+func TestUpkeepComesWhenItIsAskedFor(t *testing.T) {
+	made := knowKeepers(t)
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet("keeper", Settings{}, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		maintained(t, set)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		require.Zero(t, made("keeper").calls.Load())
+		set.settings.wake()
+		set.settings.wake()
+		synctest.Wait()
+		require.NotZero(t, made("keeper").calls.Load())
+	})
+}
+
+// policies.md, section 18: a policy that goes with its model is called once more, to let go of what it has, and never again.
+func TestUpkeepEndsWithTheModel(t *testing.T) {
+	made := knowKeepers(t)
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet("keeper", Settings{EvictionInterval: time.Hour}, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		maintained(t, set)
+		w := labelled(t, 1, "m1", "other_keeper")
+		set.WorkerAdded(w)
+		synctest.Wait()
+		own := made("other_keeper")
+		before := own.calls.Load()
+		set.WorkerRemoved(w)
+		synctest.Wait()
+		require.Equal(t, before+1, own.calls.Load())
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, before+1, own.calls.Load())
+		require.NotZero(t, made("keeper").calls.Load())
+	})
+}
+
+// A policy of the process's own that is dropped with its model gives its memory back.
+func TestThePolicyOfAModelThatIsGoneKeepsNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet("random", Settings{}, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		maintained(t, set)
+		w := labelled(t, 1, "m1", "cache_aware")
+		set.WorkerAdded(w)
+		p := set.For("m1").(*cacheAware)
+		prompt := textPrompt("a prompt")
+		v := p.index.look("m1", &prompt)
+		p.index.record(v, w)
+		v.close()
+		require.NotZero(t, set.settings.memory.used.Load())
+		synctest.Wait()
+		set.WorkerRemoved(w)
+		synctest.Wait()
+		require.Zero(t, set.settings.memory.used.Load())
+	})
+}
