@@ -7,6 +7,9 @@
 // print throughput, latency, the CPU time that the process tree of the peer spent on one request or event, and its memory.
 // Each figure is also given relative to nginx and to smg 1.13.0, and a last table says whether smg is where it should be.
 //
+// "bench replay" is something else: it simulates a fleet of engines in virtual time, with the policies of smg in front of it, and says how
+// well each places requests. See the package replay.
+//
 // # What may be relied on
 //
 // Peers run one at a time and interleaved by round, so that a noisy minute of the machine does not hit one of them alone; the

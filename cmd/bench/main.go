@@ -13,13 +13,14 @@ import (
 type cli struct {
 	Overhead overheadCmd `cmd:"" help:"Requests of several sizes over several numbers of connections."`
 	Stream   streamCmd   `cmd:"" help:"Many event streams of 100 events a second each."`
+	Replay   replayCmd   `cmd:"" help:"Simulate policies on a fleet of engines in virtual time."`
 	Engine   engineCmd   `cmd:"" hidden:"" help:"The streaming engine; stream starts it for itself."`
 }
 
 func main() {
 	var c cli
 	k := kong.Parse(&c, kong.Name("bench"), kong.UsageOnError(),
-		kong.Description("Side-by-side benchmarks of smg against other proxies and gateways."))
+		kong.Description("Side-by-side benchmarks of smg against other proxies and gateways, and a simulator of its policies."))
 	k.FatalIfErrorf(run(k))
 }
 

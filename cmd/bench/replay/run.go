@@ -1,0 +1,262 @@
+package replay
+
+import (
+	"container/heap"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/smg-go/smg/cmd/mockengine/engine"
+	"github.com/smg-go/smg/pipeline"
+)
+
+const (
+	warmup   = 0.3 // share of a run that is not measured
+	slowness = 2   // how much longer the slow engine takes
+)
+
+// fleet is what all runs of a comparison have in common.
+type fleet struct {
+	size       int           // engines
+	gateways   int           // each with a view of its own
+	every      time.Duration // between load reports; 0: there are none
+	slow       bool          // the first engine has half the speed
+	tokenError float64       // share by which policies misjudge the length of a prompt
+	seed       uint64
+}
+
+// run is a workload at one rate against one fleet.
+type run struct {
+	fleet
+	w    *Workload
+	rate float64 // requests a second
+	ends time.Duration
+
+	now      time.Duration
+	arrivals arrivals
+	engines  []*engine.Model
+	router   router
+	shared   bool      // the engines have one cache
+	tokens   []uint32  // scratch
+	seen     []Segment // scratch
+	spare    []*call
+	next     struct{ poll, upkeep time.Duration }
+	requests int // that will come, if all do
+	begun    int // calls so far
+	underWay int
+
+	hopeless bool // stop once it is certain that too many first tokens come late
+	stats    stats
+}
+
+// router sends requests to engines.
+type router interface {
+	// choose is the engine for a call; its prompt's tokens are valid during the call.
+	choose(c *call, tokens []uint32) int
+	first(c *call)
+	done(c *call)
+	// poll hands over the load report of every engine.
+	poll()
+	upkeep()
+	// quiet is an error if something is still booked after the last request.
+	quiet() error
+}
+
+// call is one request under way.
+type call struct {
+	run      *run
+	req      *Request
+	number   int
+	at       time.Duration // when it came
+	engine   int
+	measured bool
+	job      engine.Job
+	first    time.Duration // from its coming to its first token
+
+	gateway int
+	x       *pipeline.Exchange
+	leg     *pipeline.Leg
+}
+
+func newRun(f fleet, w *Workload, rate float64) *run {
+	r := &run{fleet: f, w: w, rate: rate, stats: newStats(f.size)}
+	for _, q := range w.Roots {
+		at := seconds(q.At/rate) + q.Delay
+		if w.Lasts > 0 && at > w.Lasts {
+			break
+		}
+		r.arrivals = append(r.arrivals, arrival{at, len(r.arrivals), q})
+		r.ends = max(r.ends, at)
+		for ; q != nil; q = q.Next {
+			r.requests++
+		}
+	}
+	heap.Init(&r.arrivals)
+	return r
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// models makes the engines; all share one cache if it is given.
+func (r *run) models(shared *engine.KVCache) []*engine.Model {
+	models := make([]*engine.Model, r.size)
+	for i := range models {
+		models[i] = engine.NewModel(r.config(i), shared)
+	}
+	return models
+}
+
+func (r *run) config(i int) engine.ModelConfig {
+	c := engine.ModelConfig{KVTokens: r.w.KVTokens, PageSize: r.w.Page}.Complete()
+	if r.slow && i == 0 {
+		c.PrefillTPS /= slowness
+		c.ITL *= slowness
+		c.BatchSlowdown *= slowness
+	}
+	return c
+}
+
+// errBooks says that something was not given back.
+var errBooks = errors.New("the books are not at 0 after the last request")
+
+// play runs to the end.
+func (r *run) play() error {
+	r.router.poll()
+	r.next.poll = r.every
+	for r.underWay > 0 || len(r.arrivals) > 0 {
+		if r.hopeless && r.late() {
+			return nil
+		}
+		if !r.turn() {
+			return errBooks
+		}
+	}
+	for _, m := range r.engines {
+		if m.InFlight() > 0 || m.Held() > 0 {
+			return errBooks
+		}
+	}
+	return r.router.quiet()
+}
+
+// late tells whether more first tokens have come late than may, whatever the others do.
+func (r *run) late() bool {
+	return float64(r.stats.late) > 0.1*float64(r.requests-r.stats.unmeasured)
+}
+
+// turn lets the next thing happen: the end of an engine's step, a poll, or a request's coming; false if nothing ever will.
+func (r *run) turn() bool {
+	at, who := time.Duration(math.MaxInt64), -1
+	for i, m := range r.engines {
+		if ends, busy := m.Next(); busy && ends < at {
+			at, who = ends, i
+		}
+	}
+	if r.every > 0 && r.next.poll <= at && (len(r.arrivals) == 0 || r.next.poll <= r.arrivals[0].at) {
+		r.now = r.next.poll
+		r.next.poll += r.every
+		r.router.poll()
+		return true
+	}
+	if who < 0 && len(r.arrivals) == 0 {
+		return false
+	}
+	if len(r.arrivals) == 0 || at <= r.arrivals[0].at {
+		r.now = at
+		r.advance(who)
+		return true
+	}
+	a := heap.Pop(&r.arrivals).(arrival)
+	r.now = a.at
+	if r.now >= r.next.upkeep {
+		r.router.upkeep()
+		r.next.upkeep = r.now + time.Second
+	}
+	r.send(a.req)
+	return true
+}
+
+// advance ends an engine's step. Others that share its cache may begin then.
+func (r *run) advance(who int) {
+	r.engines[who].Advance(r.now)
+	if !r.shared {
+		return
+	}
+	for _, m := range r.engines {
+		m.Advance(r.now)
+	}
+}
+
+// send routes a request and submits it.
+func (r *run) send(q *Request) {
+	c := r.take()
+	*c = call{run: r, req: q, number: r.begun, at: r.now, job: engine.Job{Pages: c.job.Pages[:0]}}
+	c.measured = r.now >= time.Duration(warmup*float64(r.ends)) && r.now <= r.ends
+	r.begun++
+	r.underWay++
+	r.stats.came(c)
+	r.tokens = appendTokens(r.tokens[:0], q.Prompt)
+	c.job.Pages = engine.PageDigests(c.job.Pages, r.tokens, r.w.Page)
+	c.job.Tokens, c.job.Output, c.job.Owner = len(r.tokens), q.Output, c
+	if r.tokenError > 0 {
+		r.seen = misjudged(r.seen[:0], q.Prompt, r.tokenError, r.w.alike)
+		r.tokens = appendTokens(r.tokens[:0], r.seen)
+	}
+	c.engine = r.router.choose(c, r.tokens)
+	r.engines[c.engine].Submit(r.now, &c.job)
+}
+
+func (r *run) take() *call {
+	if n := len(r.spare); n > 0 {
+		c := r.spare[n-1]
+		r.spare = r.spare[:n-1]
+		return c
+	}
+	return &call{}
+}
+
+// Token is called by the engine's model.
+func (c *call) Token(j *engine.Job, k int, at time.Duration) {
+	r := c.run
+	if k == 0 {
+		c.first = at - c.at
+		r.router.first(c)
+		r.stats.first(c, r.w.Limit)
+	}
+	if k < j.Output-1 {
+		return
+	}
+	r.router.done(c)
+	r.stats.done(c, at-c.at)
+	r.underWay--
+	if next := c.req.Next; next != nil && (r.w.Lasts == 0 || at+c.req.Think <= r.ends) {
+		heap.Push(&r.arrivals, arrival{at + c.req.Think, c.number, next})
+	}
+	r.spare = append(r.spare, c)
+}
+
+// arrival is a request that will come.
+type arrival struct {
+	at    time.Duration
+	order int // of those that come at once
+	req   *Request
+}
+
+// arrivals is a heap, the soonest first.
+type arrivals []arrival
+
+func (a arrivals) Len() int      { return len(a) }
+func (a arrivals) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a arrivals) Less(i, j int) bool {
+	if a[i].at != a[j].at {
+		return a[i].at < a[j].at
+	}
+	return a[i].order < a[j].order
+}
+func (a *arrivals) Push(x any) { *a = append(*a, x.(arrival)) }
+func (a *arrivals) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}
