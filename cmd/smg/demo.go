@@ -102,7 +102,12 @@ Ctrl-C ends it.
 }
 
 // demoFleet are the mock engines.
-type demoFleet []*engine.Engine
+type demoFleet []demoEngine
+
+type demoEngine struct {
+	*engine.Engine
+	listener net.Listener
+}
 
 // start serves one more engine, on a port of the system's choice, until close. Its answers take about a second.
 func (f *demoFleet) start(name string) (url string, err error) {
@@ -111,13 +116,14 @@ func (f *demoFleet) start(name string) (url string, err error) {
 		return "", err
 	}
 	e := engine.New(engine.Config{Name: name, Models: []string{"demo"}, TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond})
-	*f = append(*f, e)
+	*f = append(*f, demoEngine{e, listener})
 	go func() { _ = e.Serve(listener) }()
 	return "http://" + listener.Addr().String(), nil
 }
 
 func (f *demoFleet) close() {
 	for _, e := range *f {
+		_ = e.listener.Close() // also one that is not served yet
 		e.Close()
 	}
 }
