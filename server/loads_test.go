@@ -43,6 +43,7 @@ func TestLoadsAreShownToOperators(t *testing.T) {
 	require.Contains(t, g.get(t, "/loads").Body, `"version":"smg-`+Version+`","dp_rank_count":0,"loads":[]}`, "no aggregate of nothing")
 	for _, e := range []*engine.Running{w1, w2, dark} {
 		g.enrol(t, e.URL)
+		g.until(t, func() bool { return g.gateway.registry.ByURL(e.URL) != nil }) // the page is in the order of registration
 	}
 	var page loadPage
 	g.until(t, func() bool {
