@@ -1,7 +1,7 @@
 # A policy that always chooses the last worker.
 
-replace stages/policy/conformance_test.go '[]string{"random", "round_robin",' '[]string{"random", "last", "round_robin",'
-replace stages/policy/conformance_test.go '= map[string]int{"random": 0,' '= map[string]int{"random": 0, "last": 0,'
+replace stages/policy/conformance_test.go '"random", "round_robin",' '"random", "last", "round_robin",'
+replace stages/policy/conformance_test.go '"random": 0,' '"random": 0, "last": 0,'
 red "elements differ" go test ./stages/policy -run 'Contract|ByName'
 
 insert stages/policy/names.go after '{"random", func(' <<'GO'
