@@ -3,6 +3,7 @@ package pipeline
 import (
 	"crypto/tls"
 	"io"
+	"net/textproto"
 	"time"
 )
 
@@ -65,6 +66,15 @@ type Client interface {
 	// returned, w is not called any more. A client notices that it has left only after the request body was read.
 	Watch(w GoneWatcher)
 	Unwatch(w GoneWatcher)
+}
+
+// CanonicalNames are names of headers as [Client] takes them.
+func CanonicalNames(names []string) []string {
+	canonical := make([]string, 0, len(names))
+	for _, name := range names {
+		canonical = append(canonical, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return canonical
 }
 
 // GoneWatcher is told that a client has left, on any goroutine. ClientGone must not block.

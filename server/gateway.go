@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"net/textproto"
 	"sync/atomic"
 
 	"github.com/smg-go/smg/pipeline"
@@ -141,17 +140,8 @@ func policySettings(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) p
 	s.KVPressureWeight, s.DefaultThroughput = cfg.KVPressureWeight, cfg.DefaultThroughput
 	s.MeanPrefillTokens, s.MaxWaiting = cfg.MeanPrefillTokens, cfg.MaxWaiting
 	s.Sticky, s.Assignment, s.MaxIdle = cfg.RoutingKeyOverride, cfg.Assignment(), cfg.MaxIdle.Duration()
-	s.RoutingKeyNames = canonical(cfg.RoutingKeyHeaders)
+	s.RoutingKeyNames = pipeline.CanonicalNames(cfg.RoutingKeyHeaders)
 	return s
-}
-
-// canonical are names of headers as they stand in a request's head.
-func canonical(names []string) []string {
-	found := make([]string, 0, len(names))
-	for _, name := range names {
-		found = append(found, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return found
 }
 
 func workerSettings(cfg *Config) workers.Settings {

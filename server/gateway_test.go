@@ -45,7 +45,9 @@ func start(t testing.TB, configure func(*Config), engines ...*engine.Running) *r
 		configure(cfg)
 	}
 	log := &lines{}
-	logs, err := telemetry.NewLogger(telemetry.LogOptions{Level: logLevel(cfg.LogLevel), JSON: cfg.LogJSON, Stdout: log})
+	options := cfg.LogConfig.Options()
+	options.Stdout = log
+	logs, err := telemetry.NewLogger(options)
 	require.NoError(t, err)
 	s, err := listen(cfg, logs)
 	require.NoError(t, err)

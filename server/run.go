@@ -26,7 +26,7 @@ func Run(ctx context.Context, cfg *Config) error {
 	if os.Getenv("GOGC") == "" { // else an operator has decided
 		defer keepHeapFloor()()
 	}
-	logs, err := telemetry.NewLogger(telemetry.LogOptions{Level: logLevel(cfg.LogLevel), JSON: cfg.LogJSON, Dir: cfg.LogDir})
+	logs, err := telemetry.NewLogger(cfg.LogConfig.Options())
 	if err != nil {
 		return err
 	}
@@ -42,14 +42,6 @@ func Run(ctx context.Context, cfg *Config) error {
 	}
 	s.log.Warn("this gateway runs without authentication: its inference, worker and metrics routes are open to whoever reaches them")
 	return s.run(ctx, signals)
-}
-
-func logLevel(name string) slog.Level {
-	level, err := telemetry.ParseLevel(name)
-	if err != nil {
-		return slog.LevelInfo // the configuration was checked
-	}
-	return level
 }
 
 // server is a gateway with its listeners.

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"net/textproto"
 	"strings"
 
 	"github.com/smg-go/smg/pipeline"
@@ -12,11 +11,7 @@ import (
 // log line (1 to 128 visible ASCII characters), else a fresh one. The response carries it as x-request-id, whatever comes of
 // the request, and on /v1/messages as request-id too, which is where the clients of that API look. An id never routes a request.
 func RequestID(headers []string) pipeline.Stage {
-	s := &requestID{}
-	for _, name := range headers {
-		s.headers = append(s.headers, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return s
+	return &requestID{pipeline.CanonicalNames(headers)}
 }
 
 type requestID struct{ headers []string }

@@ -1,15 +1,13 @@
 package stages
 
 import (
-	"net/textproto"
-
 	"github.com/smg-go/smg/pipeline"
 )
 
 // RoutingKey reads the key that keeps related requests together: the value of the first of the headers that holds 1 to 128
 // bytes of UTF-8. Other values are skipped, never refused.
 func RoutingKey(headers []string) pipeline.Stage {
-	return &routingKeyStage{canonical(headers)}
+	return &routingKeyStage{pipeline.CanonicalNames(headers)}
 }
 
 type routingKeyStage struct{ headers []string }
@@ -40,12 +38,4 @@ func firstKey(c pipeline.Client, headers []string) string {
 		}
 	}
 	return ""
-}
-
-func canonical(headers []string) []string {
-	names := make([]string, 0, len(headers))
-	for _, name := range headers {
-		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return names
 }

@@ -6,7 +6,7 @@ import "github.com/smg-go/smg/pipeline"
 // either the suffixes are taken off that number turns and retries, so that all requests of a conversation have one key. Policies that
 // hash the header find it as it was sent. The body must have been read.
 func SessionKey(headers []string, kind Kind) pipeline.Stage {
-	return &sessionKeyStage{canonical(headers), kind}
+	return &sessionKeyStage{pipeline.CanonicalNames(headers), kind}
 }
 
 type sessionKeyStage struct {

@@ -42,10 +42,10 @@ func (h *HealthLoop) land(c *check) {
 		heap.Push(&h.agenda, c)
 	}
 	h.mu.Unlock()
-	h.rouse()
+	h.alarm.rouse()
 }
 
-// pause is how long nothing is to be done, unless rouse is called.
+// pause is how long nothing is to be done, unless the alarm is roused.
 func (h *HealthLoop) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,13 +53,6 @@ func (h *HealthLoop) pause() time.Duration {
 		return time.Hour // the end of a probe, or a new worker, rouses
 	}
 	return time.Until(h.agenda[0].due)
-}
-
-func (h *HealthLoop) rouse() {
-	select {
-	case h.wake <- struct{}{}:
-	default: // it is about to look anyway
-	}
 }
 
 var _ Listener = (*HealthLoop)(nil)
@@ -76,7 +69,7 @@ func (h *HealthLoop) WorkerAdded(w *Worker) {
 		heap.Push(&h.agenda, c)
 	}
 	h.mu.Unlock()
-	h.rouse()
+	h.alarm.rouse()
 }
 
 // WorkerReplaced goes on with the new revision's settings and the old one's counts; its next probe is due at once.
@@ -94,7 +87,7 @@ func (h *HealthLoop) WorkerReplaced(was, now *Worker) {
 		heap.Fix(&h.agenda, c.place)
 	}
 	h.mu.Unlock()
-	h.rouse()
+	h.alarm.rouse()
 }
 
 // WorkerRemoved takes a worker off the schedule.

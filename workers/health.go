@@ -20,7 +20,7 @@ type HealthLoop struct {
 	log      *slog.Logger
 	onProbe  func(w *Worker, ok bool)
 	clients  clients
-	wake     chan struct{}
+	alarm    alarm
 
 	mu     sync.Mutex
 	checks map[ID]*check
@@ -33,7 +33,7 @@ func NewHealthLoop(registry *Registry, log *slog.Logger) *HealthLoop {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &HealthLoop{registry: registry, log: log, onProbe: func(*Worker, bool) {}, clients: newClients(false), wake: make(chan struct{}, 1)}
+	return &HealthLoop{registry: registry, log: log, onProbe: func(*Worker, bool) {}, clients: newClients(false), alarm: newAlarm()}
 }
 
 // OnProbe asks for a call after each probe whose result counts, before it changes the worker's state. It is called by many
@@ -53,20 +53,13 @@ func (h *HealthLoop) Run(ctx context.Context, ready func()) error {
 
 	var probes sync.WaitGroup
 	defer probes.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-h.wake:
-		case <-timer.C:
-		}
+	h.alarm.heed(ctx, func() time.Duration {
 		for l, ok := h.launch(); ok; l, ok = h.launch() {
 			probes.Go(func() { h.probe(ctx, l) })
 		}
-		timer.Reset(h.pause())
-	}
+		return h.pause()
+	})
+	return nil
 }
 
 // probe asks one worker and applies what it learns, unless ctx has ended: that is no failure of the worker.

@@ -66,7 +66,7 @@ func (m *LoadMonitor) release() {
 	m.mu.Lock()
 	m.flying--
 	m.mu.Unlock()
-	m.rouse()
+	m.alarm.rouse()
 }
 
 // land ends a poll; the next is due at its time. What was missed meanwhile is not made up for.
@@ -80,7 +80,7 @@ func (m *LoadMonitor) land(p *poll) {
 		heap.Push(&m.agenda, p)
 	}
 	m.mu.Unlock()
-	m.rouse()
+	m.alarm.rouse()
 }
 
 // current tells whether what a poll has found is of those who are there now.
@@ -90,7 +90,7 @@ func (m *LoadMonitor) current(l sortie) bool {
 	return !l.poll.off && l.poll.source == l.source
 }
 
-// pause is how long nothing is to be done, unless rouse is called.
+// pause is how long nothing is to be done, unless the alarm is roused.
 func (m *LoadMonitor) pause() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,13 +98,6 @@ func (m *LoadMonitor) pause() time.Duration {
 		return time.Hour // a place that gets free, or a new worker, rouses
 	}
 	return time.Until(m.agenda[0].due)
-}
-
-func (m *LoadMonitor) rouse() {
-	select {
-	case m.wake <- struct{}{}:
-	default: // it is about to look anyway
-	}
 }
 
 // intervalOf is the shortest interval of the groups that a poll's workers are in.
@@ -173,7 +166,7 @@ func (m *LoadMonitor) join(w *Worker) {
 		heap.Fix(&m.agenda, p.place)
 	}
 	m.mu.Unlock()
-	m.rouse()
+	m.alarm.rouse()
 }
 
 // leave takes a worker off; what is known of how to ask its engine is forgotten, for it may come back as another one.
@@ -263,5 +256,5 @@ func (m *LoadMonitor) hasten(g *loadGroup) {
 			heap.Fix(&m.agenda, p.place)
 		}
 	}
-	m.rouse()
+	m.alarm.rouse()
 }

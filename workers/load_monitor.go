@@ -37,7 +37,7 @@ type LoadMonitor struct {
 	log      *slog.Logger
 	onPoll   func(m Mode, r PollResult, took time.Duration)
 	clients  clients
-	wake     chan struct{}
+	alarm    alarm
 
 	mu     sync.Mutex // never held while the registry's is taken
 	polls  map[string]*poll
@@ -56,7 +56,7 @@ func NewLoadMonitor(registry *Registry, s LoadSettings, log *slog.Logger) *LoadM
 	}
 	return &LoadMonitor{
 		registry: registry, settings: s, log: log, onPoll: func(Mode, PollResult, time.Duration) {},
-		clients: newClients(false), wake: make(chan struct{}, 1),
+		clients: newClients(false), alarm: newAlarm(),
 	}
 }
 
@@ -81,15 +81,7 @@ func (m *LoadMonitor) Run(ctx context.Context, ready func()) error {
 
 	var polls sync.WaitGroup
 	defer polls.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-m.wake:
-		case <-timer.C:
-		}
+	m.alarm.heed(ctx, func() time.Duration {
 		for l, ok := m.launch(); ok; l, ok = m.launch() {
 			if l.idle {
 				m.drop(l.members)
@@ -97,8 +89,9 @@ func (m *LoadMonitor) Run(ctx context.Context, ready func()) error {
 			}
 			polls.Go(func() { m.poll(ctx, l) })
 		}
-		timer.Reset(m.pause())
-	}
+		return m.pause()
+	})
+	return nil
 }
 
 // poll asks one engine and applies what it learns, unless ctx has ended.

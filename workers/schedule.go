@@ -1,6 +1,9 @@
 package workers
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // appointment is something that is due at a time, and its place in an agenda.
 type appointment struct {
@@ -36,4 +39,32 @@ func (a *agenda[T]) Pop() any {
 	c.entry().place = -1
 	*a = old[:len(old)-1]
 	return c
+}
+
+// alarm wakes who waits for the next appointment.
+type alarm chan struct{}
+
+func newAlarm() alarm { return make(alarm, 1) }
+
+// rouse makes heed look at once.
+func (a alarm) rouse() {
+	select {
+	case a <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+// heed calls look at once, and whenever it is roused or the pause is over that look returned last, until ctx ends.
+func (a alarm) heed(ctx context.Context, look func() (pause time.Duration)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a:
+		case <-timer.C:
+		}
+		timer.Reset(look())
+	}
 }

@@ -98,7 +98,7 @@ func (f *engineFlags) plan(engineArgs []string) launch.Spec {
 func (c *cli) front(flags *engineFlags, workers []launch.Worker) error {
 	cfg := &flags.Gateway
 	c.begin(cfg)
-	logs, err := telemetry.NewLogger(telemetry.LogOptions{Level: level(cfg.LogLevel), JSON: cfg.LogJSON, Dir: cfg.LogDir})
+	logs, err := telemetry.NewLogger(cfg.LogConfig.Options())
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,6 @@ func (c *cli) front(flags *engineFlags, workers []launch.Worker) error {
 			cfg.WorkerURLs = urls
 			return run(ctx, cfg)
 		}})
-}
-
-func level(name string) slog.Level {
-	l, err := telemetry.ParseLevel(name)
-	if err != nil {
-		return slog.LevelInfo // the parser knows the levels
-	}
-	return l
 }
 
 // alone takes from the gateway what is of use with several workers only: there is nobody else to choose, or to try again.
