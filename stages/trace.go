@@ -13,8 +13,8 @@ import (
 )
 
 // Tracer records the requests of a route as spans: one for the request, one for each leg of each attempt, and one for each stage
-// that took some time of its own; shorter stages are events. It also observes what stages take, of every request that is
-// recorded, or of one in 64 if t is nil: nothing is traced then, and the client's trace context goes to workers as it came.
+// that took some time of its own; shorter stages are events. Of one request in 64 it observes what the stages take as well. If t is
+// nil, nothing is traced, and the client's trace context goes to workers as it came.
 func Tracer(route string, t *telemetry.Tracing, m *telemetry.Metrics) pipeline.Tracer {
 	method, path, _ := strings.Cut(route, " ")
 	return &tracer{route: route, method: method, path: path, operation: operationOf(path), tracing: t, metrics: m}
@@ -38,6 +38,7 @@ const spanPrefix = "smg."
 // stageSeries is what the tracer needs of a stage.
 type stageSeries struct {
 	name     string // smg.policy
+	short    telemetry.Moment
 	duration prometheus.Observer
 }
 
@@ -47,30 +48,32 @@ func (t *tracer) stage(i int, s pipeline.Stage) *stageSeries {
 			return known
 		}
 	}
-	made := &stageSeries{spanPrefix + strings.ToValidUTF8(s.Name(), "\uFFFD"), t.metrics.Router.Stage("http", s.Name())}
+	name := spanPrefix + strings.ToValidUTF8(s.Name(), "\uFFFD")
+	made := &stageSeries{name, telemetry.NewMoment(name), t.metrics.Router.Stage("http", s.Name())}
 	if i < longestChain {
 		t.stages[i].Store(made)
 	}
 	return made
 }
 
-// timedOf is of how many untraced requests the stages of one are timed.
-const timedOf = 64
+// observedOf is of how many requests the stages of one are observed.
+const observedOf = 64
 
 func (t *tracer) Begin(x *pipeline.Exchange) (pipeline.Trace, bool) {
 	if x.DryRun {
 		return nil, false
 	}
+	observed := (t.arrived.Add(1)-1)%observedOf == 0
 	if t.tracing == nil {
-		if (t.arrived.Add(1)-1)%timedOf != 0 {
+		if !observed {
 			return nil, false
 		}
 		return stageTimes{t}, true
 	}
 	r := traces.Get().(*requestTrace)
-	r.tracer = t
+	r.tracer, r.observed = t, observed
 	t.tracing.StartServer(&r.request, t.route, x.Arrived, x.Client.Header)
-	return r, r.request.Recording()
+	return r, observed || r.request.Recording()
 }
 
 // stageTimes is the record of a request that is not traced: it observes stages, if it is told of any.
@@ -87,15 +90,16 @@ func (stageTimes) End(*pipeline.Exchange, error)                           {}
 
 // requestTrace is the record of a request that is traced. It is used again.
 type requestTrace struct {
-	tracer  *tracer
-	request telemetry.Span
-	legs    [pipeline.MaxLegs]telemetry.Span
-	part    telemetry.Span       // a stage's, while it is described
-	model   telemetry.Attributes // what was asked of the model by the last leg, and answered: for the request as well
-	answer  telemetry.Attributes // what was answered
-	fields  [2]pipeline.Field    // what the last leg that was sent carries
-	ended   time.Time            // when the last attempt ended; zero before
-	failed  string               // how
+	tracer   *tracer
+	observed bool // the times of stages are
+	request  telemetry.Span
+	legs     [pipeline.MaxLegs]telemetry.Span
+	part     telemetry.Span       // a stage's, while it is described
+	model    telemetry.Attributes // what was asked of the model by the last leg, and answered: for the request as well
+	answer   telemetry.Attributes // what was answered
+	fields   [2]pipeline.Field    // what the last leg that was sent carries
+	ended    time.Time            // when the last attempt ended; zero before
+	failed   string               // how
 }
 
 var traces = sync.Pool{New: func() any { return new(requestTrace) }}
@@ -113,10 +117,15 @@ const shown = 50 * time.Microsecond
 
 func (r *requestTrace) Stage(x *pipeline.Exchange, i int, s pipeline.Stage, began, total, self time.Duration) {
 	series := r.tracer.stage(i, s)
-	series.duration.Observe(self.Seconds())
+	if r.observed {
+		series.duration.Observe(self.Seconds())
+	}
+	if !r.request.Recording() {
+		return
+	}
 	at := x.Arrived.Add(began)
 	if self < shown {
-		r.request.Event(series.name, at)
+		r.request.Note(&series.short, at)
 		return
 	}
 	r.request.StartPart(&r.part, series.name, at)

@@ -93,6 +93,9 @@ func describeStage(s *telemetry.Span, stage string, x *pipeline.Exchange) {
 func describePool(s *telemetry.Span, x *pipeline.Exchange) {
 	s.Number("smg.workers.total", int64(x.Pool.Len()))
 	s.Number("smg.workers.available", int64(x.Candidates.Len()))
+	if x.Pool.Len() == x.Candidates.Len() { // nearly always: there is nothing to tell of
+		return
+	}
 	s.Number("smg.workers.unhealthy", int64(x.Pool.NotReady()))
 	s.Number("smg.workers.circuit_open", int64(x.Pool.Tripped()))
 	s.Number("smg.workers.overloaded", int64(x.Pool.Overloaded()))

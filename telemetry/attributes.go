@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"encoding/binary"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -97,21 +98,33 @@ func appendAttribute(b []byte, field protowire.Number, key string, size int) []b
 }
 
 func appendLength(b []byte, field protowire.Number, size int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(size))
+	return appendNumber(appendTag(b, field, protowire.BytesType), uint64(size))
 }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+	return append(appendLength(b, field, len(s)), s...)
 }
 
 func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+	return append(appendLength(b, field, len(v)), v...)
 }
 
 func appendVarint(b []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+	return appendNumber(appendTag(b, field, protowire.VarintType), v)
 }
 
 func appendFixed64(b []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), v)
+	return binary.LittleEndian.AppendUint64(appendTag(b, field, protowire.Fixed64Type), v)
+}
+
+func appendTag(b []byte, field protowire.Number, t protowire.Type) []byte {
+	return appendNumber(b, protowire.EncodeTag(field, t))
+}
+
+// appendNumber appends a varint. Nearly all of a span's are of one byte: tags, and lengths of keys and short values.
+func appendNumber(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
+	return protowire.AppendVarint(b, v)
 }

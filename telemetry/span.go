@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"encoding/binary"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -77,7 +78,7 @@ func (s *Span) begin(name string, kind uint64, began time.Time, parent [8]byte, 
 	b = appendString(b, spanName, validText(name))
 	b = appendVarint(b, spanKind, kind)
 	b = appendFixed64(b, spanStart, uint64(began.UnixNano()))
-	s.wire = protowire.AppendFixed32(protowire.AppendTag(b, spanFlags, protowire.Fixed32Type), flags)
+	s.wire = binary.LittleEndian.AppendUint32(appendTag(b, spanFlags, protowire.Fixed32Type), flags)
 }
 
 // Recording tells whether anything is kept of the span. What is costly to find out need not be found out otherwise.
@@ -86,6 +87,27 @@ func (s *Span) Recording() bool { return s.tracing != nil && s.context.sampled }
 // Event notes a moment of the span. The name is UTF-8.
 func (s *Span) Event(name string, at time.Time) {
 	s.event(name, at, 0)
+}
+
+// Moment is an event whose name is known before: a stage's, of which every request has many.
+type Moment struct {
+	wire  []byte // the event, at time 0
+	clock int    // where the time is in it
+}
+
+// NewMoment makes a moment. The name is UTF-8.
+func NewMoment(name string) Moment {
+	var s Span
+	s.Event(name, time.Unix(0, 0))
+	behind := protowire.SizeTag(eventName) + protowire.SizeBytes(len(name))
+	return Moment{s.wire, len(s.wire) - behind - protowire.SizeFixed64()}
+}
+
+// Note notes a moment of the span, as Event does.
+func (s *Span) Note(m *Moment, at time.Time) {
+	start := len(s.wire)
+	s.wire = append(s.wire, m.wire...)
+	binary.LittleEndian.PutUint64(s.wire[start+m.clock:], uint64(at.UnixNano()))
 }
 
 // RetryEvent notes that a span is another attempt: how long after the end of the last one, and why.

@@ -69,7 +69,7 @@ func NewTracing(o TracingOptions) (*Tracing, error) {
 func newTraceClient(endpoint string) (otlptrace.Client, error) {
 	switch protocol := firstEnv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "grpc":
-		var options []otlptracegrpc.Option
+		options := []otlptracegrpc.Option{otlptracegrpc.WithDialOption(batchDialing()...)}
 		if url := endpointURL(endpoint, "localhost:4317"); url != "" {
 			options = append(options, otlptracegrpc.WithEndpointURL(url))
 		}
