@@ -34,20 +34,22 @@ func nginxProxy(s site) string {
 // clients take for a reason to close the connection. It is mirror that reads the body; the file that then is not found leads
 // to the answer.
 func nginxEngine(s site) string {
-	var routes strings.Builder
+	var routes, addresses strings.Builder
+	for i := range max(1, s.hosts) {
+		fmt.Fprintf(&addresses, "\t\tlisten %s:%d backlog=4096;\n", loopback(i), s.port)
+	}
 	for path, text := range answers {
 		fmt.Fprintf(&routes, "\t\tlocation = %s { return 200 '%s'; }\n", path, text)
 	}
 	return nginxConfig(fmt.Sprintf(`
 	server {
-		listen 127.0.0.1:%d backlog=4096;
-		root %s/none;
+%s		root %s/none;
 		log_not_found off;
 %s
 		location = /v1/chat/completions { mirror /sink; mirror_request_body on; error_page 404 405 = @answer; }
 		location = /sink { internal; return 204; }
 		location @answer { return 200 '%s'; }
-	}`, s.port, s.dir, routes.String(), chatAnswer))
+	}`, addresses.String(), s.dir, routes.String(), chatAnswer))
 }
 
 // chatAnswer is a whole OpenAI chat answer of usual length.

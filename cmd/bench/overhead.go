@@ -11,8 +11,10 @@ import (
 // overheadCmd measures whole answers.
 type overheadCmd struct {
 	settings    `embed:""`
-	Sizes       []int `help:"Sizes of the request body, in KiB." default:"1,32,256"`
-	Connections []int `help:"Numbers of connections; each sends its next request when it has read the answer." default:"1,32,512"`
+	Sizes       []int  `help:"Sizes of the request body, in KiB." default:"1,32,256"`
+	Connections []int  `help:"Numbers of connections; each sends its next request when it has read the answer." default:"1,32,512"`
+	Policy      string `help:"How the gateways among the peers choose an engine; what all have is random, round_robin, power_of_two and cache_aware." default:"round_robin" placeholder:"NAME"`
+	Engines     int    `help:"How many engines the gateways see; all are one process." default:"1"`
 }
 
 // Run measures, and prints the report.
@@ -21,7 +23,7 @@ func (c *overheadCmd) Run(ctx context.Context) error {
 		c.shorten()
 		c.Sizes, c.Connections = []int{1}, []int{32}
 	}
-	if err := errors.Join(c.check(), positive("--sizes", c.Sizes), positive("--connections", c.Connections)); err != nil {
+	if err := errors.Join(c.check(), positive("--sizes", c.Sizes), positive("--connections", c.Connections), positive("--engines", []int{c.Engines})); err != nil {
 		return err
 	}
 	r, err := c.measure(ctx)
@@ -42,16 +44,19 @@ func (c *overheadCmd) measure(ctx context.Context) (*report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nginx, which is the engine of this benchmark: %w", err)
 	}
-	p, err := launch(ctx, engine, path, "", s.dir, probeChat)
+	p, err := launch(ctx, engine, path, fleet{hosts: c.Engines}, s.dir, probeChat)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	s.engine = p.addr
+	s.fleet = fleet{engine: p.addr, hosts: c.Engines, policy: c.Policy}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
 	r := newReport("overhead", "request", c.settings)
+	if c.Policy != usualPolicy || c.Engines > 1 {
+		r.Policy, r.Engines = c.Policy, c.Engines
+	}
 	if err := s.rounds(ctx, c.loads(), r); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Names that have a part in the ratios and in the reach table, beside the load without a peer.
@@ -21,12 +23,35 @@ const (
 
 // site is where a peer is to run.
 type site struct {
+	fleet
 	dir    string // of its own, for temporary files
 	config string // path of its configuration, if it has one
-	engine string // address of the engine
 	port   int    // to listen on, at 127.0.0.1
 	spare  int    // a second one, for the peers that serve metrics
 }
+
+// usualPolicy is the one that costs least.
+const usualPolicy = "round_robin"
+
+// fleet is what stands behind the peers.
+type fleet struct {
+	engine string // address of the engine, at 127.0.0.1
+	hosts  int    // loopback addresses that it listens on, from that one up; gateways take each for an engine
+	policy string // of the gateways
+}
+
+// urls are those of the engines, as gateways see them.
+func (f fleet) urls() []string {
+	_, port, _ := strings.Cut(f.engine, ":")
+	urls := make([]string, max(1, f.hosts))
+	for i := range urls {
+		urls[i] = "http://" + loopback(i) + ":" + port
+	}
+	return urls
+}
+
+// loopback is the address number i, from 0.
+func loopback(i int) string { return "127.0.0." + strconv.Itoa(1+i) }
 
 // peer is a proxy or gateway that can stand between the load and the engine.
 type peer struct {
@@ -63,11 +88,12 @@ var peers = []peer{
 // gatewayArgs are the flags that smg and its forebears share, behind the command, if there is one.
 func gatewayArgs(command ...string) func(s site) []string {
 	return func(s site) []string {
-		return append(append([]string{}, command...),
+		args := append(append([]string{}, command...),
 			"--host", "127.0.0.1", "--port", strconv.Itoa(s.port),
 			"--prometheus-host", "127.0.0.1", "--prometheus-port", strconv.Itoa(s.spare),
-			"--worker-urls", "http://"+s.engine, "--policy", "round_robin", "--log-level", "error",
-			"--worker-startup-check-interval", "1")
+			"--policy", cmp.Or(s.policy, usualPolicy), "--log-level", "error", "--worker-startup-check-interval", "1",
+			"--worker-urls")
+		return append(args, s.urls()...)
 	}
 }
 

@@ -106,11 +106,11 @@ func freePorts(n int) ([]int, error) {
 }
 
 // launch starts a peer, or the engine in nginx, and returns when it serves.
-func launch(ctx context.Context, p peer, path, engine, dir string, probe probe) (*process, error) {
+func launch(ctx context.Context, p peer, path string, f fleet, dir string, probe probe) (*process, error) {
 	var err error
 	for range 3 {
 		var proc *process
-		if proc, err = launchOnce(ctx, p, path, engine, dir, probe); err == nil {
+		if proc, err = launchOnce(ctx, p, path, f, dir, probe); err == nil {
 			return proc, nil
 		}
 		if !errors.Is(err, errEnded) {
@@ -120,7 +120,7 @@ func launch(ctx context.Context, p peer, path, engine, dir string, probe probe) 
 	return nil, fmt.Errorf("%s: %w", p.name, err)
 }
 
-func launchOnce(ctx context.Context, p peer, path, engine, dir string, probe probe) (*process, error) {
+func launchOnce(ctx context.Context, p peer, path string, f fleet, dir string, probe probe) (*process, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func launchOnce(ctx context.Context, p peer, path, engine, dir string, probe pro
 	if err != nil {
 		return nil, err
 	}
-	s := site{dir: own, config: filepath.Join(own, cmp.Or(p.file, "config")), engine: engine, port: ports[0], spare: ports[1]}
+	s := site{fleet: f, dir: own, config: filepath.Join(own, cmp.Or(p.file, "config")), port: ports[0], spare: ports[1]}
 	if p.config != nil {
 		if err := os.WriteFile(s.config, []byte(p.config(s)), 0o600); err != nil {
 			return nil, err

@@ -20,6 +20,12 @@ type goal struct {
 	atLeast   bool
 }
 
+// policyGoals are for a policy that looks at prompts and loads.
+var policyGoals = []goal{
+	{"cpu_us", "CPU per request", loadName{KiB: 1, Connections: 32}, deployedName, 0.35, false},
+	{"cpu_us", "CPU per request", loadName{KiB: 32, Connections: 32}, deployedName, 0.35, false},
+}
+
 var overheadGoals = []goal{
 	{"per_second", "requests/s", loadName{KiB: 1, Connections: 32}, nginxName, 0.50, true},
 	{"per_second", "requests/s", loadName{KiB: 1, Connections: 32}, deployedName, 2.5, true},
@@ -45,7 +51,10 @@ const (
 // reach compares smg with the goals of the benchmark.
 func reach(r *report) []verdict {
 	goals := streamGoals
-	if r.unit == "request" {
+	switch {
+	case r.Policy != "":
+		goals = policyGoals
+	case r.unit == "request":
 		goals = overheadGoals
 	}
 	var all []verdict
@@ -56,7 +65,7 @@ func reach(r *report) []verdict {
 		if p.Name != smgName {
 			continue
 		}
-		if r.unit == "request" {
+		if r.unit == "request" && r.Policy == "" {
 			all = append(all, newVerdict("added p50 at one connection, ms", p.AddedP50Ms, maxAddedP50Ms, false))
 		}
 		var idle *float64

@@ -109,6 +109,8 @@ type report struct {
 	CPUs      int        `json:"cpus"`
 	Duration  string     `json:"duration"`
 	Rounds    int        `json:"rounds"`
+	Policy    string     `json:"policy,omitempty"`  // of the gateways, where it is not round_robin
+	Engines   int        `json:"engines,omitempty"` // that they see, where it is not one
 	Peers     []peerInfo `json:"peers"`
 	Results   []result   `json:"results"`
 	Reach     []verdict  `json:"reach"`

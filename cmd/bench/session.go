@@ -16,8 +16,8 @@ type probe func(ctx context.Context, addr string) error
 // session is one run of a benchmark: the engine, and the peers in turn.
 type session struct {
 	settings
+	fleet
 	dir      string // temporary
-	engine   string // address
 	probe    probe
 	progress io.Writer
 	targets  []*target
@@ -101,7 +101,7 @@ func (s *session) rounds(ctx context.Context, loads []measurement, r *report) er
 func (s *session) turn(ctx context.Context, t *target, loads []measurement, r *report) error {
 	addr, pid := s.engine, 0
 	if !t.direct() {
-		p, err := launch(ctx, t.peer, t.path, s.engine, s.dir, s.probe)
+		p, err := launch(ctx, t.peer, t.path, s.fleet, s.dir, s.probe)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -62,6 +62,9 @@ func (r *report) print(w io.Writer) error {
 
 func (r *report) peerTable() *table {
 	t := &table{title: fmt.Sprintf("bench %s: %s, %d CPUs, %d rounds of %s a row", r.Benchmark, r.System, r.CPUs, r.Rounds, r.Duration)}
+	if r.Policy != "" {
+		t.title += fmt.Sprintf(", %s over %d engines", r.Policy, r.Engines)
+	}
 	t.add("peer", "version", "idle RSS MiB", "added p50 ms", "")
 	for _, p := range r.Peers {
 		idle, added, note := none, none, ""
