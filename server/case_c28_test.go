@@ -94,8 +94,16 @@ func startReporting(t *testing.T, configure func(*Config), waiting ...string) *r
 	return g
 }
 
-// hold has n requests in flight, each with a prompt of its own, until the test ends.
+// hold has n chats in flight, each with a prompt of its own, until the test ends.
 func (g *running) hold(t *testing.T, n int) {
+	t.Helper()
+	g.holdEach(t, n, n, chatPath, func(i int) string {
+		return fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":"%c%d"}]}`, 0x4e00+i, i)
+	})
+}
+
+// holdEach has n requests in flight until the test ends, so many at once; the next ones are sent when those before are counted.
+func (g *running) holdEach(t *testing.T, n, wave int, path string, body func(i int) string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -104,8 +112,7 @@ func (g *running) hold(t *testing.T, n int) {
 		all.Wait()
 	})
 	for i := range n {
-		body := fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":"%c%d"}]}`, 0x4e00+i, i)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+chatPath, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+path, strings.NewReader(body(i)))
 		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		all.Go(func() {
@@ -114,12 +121,14 @@ func (g *running) hold(t *testing.T, n int) {
 				_ = resp.Body.Close()
 			}
 		})
-	}
-	g.until(t, func() bool {
-		var sum int64
-		for _, w := range g.gateway.registry.All() {
-			sum += w.InFlight()
+		if (i+1)%wave == 0 || i+1 == n {
+			g.until(t, func() bool {
+				var sum int64
+				for _, w := range g.gateway.registry.All() {
+					sum += w.InFlight()
+				}
+				return sum == int64(i+1)
+			})
 		}
-		return sum == int64(n)
-	})
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/smg-go/smg/cmd/bench/replay"
 	"github.com/smg-go/smg/stages/policy"
 	"github.com/smg-go/smg/telemetry"
 )
@@ -45,4 +46,11 @@ func TestPolicySettingsAreThoseOfTheFlags(t *testing.T) {
 			require.False(t, settings.Field(i).IsZero(), "%s is set by no flag", name)
 		}
 	}
+}
+
+// least-work.md, section 4: a simulation is of the policies that a gateway without flags has.
+func TestASimulationHasTheSettingsOfAGatewayWithoutFlags(t *testing.T) {
+	got := policySettings(Default(), slog.New(slog.DiscardHandler), telemetry.NewMetrics(telemetry.Options{}))
+	got.Shared = policy.Shared{} // where they log and count
+	require.Equal(t, got, replay.Defaults())
 }

@@ -116,6 +116,7 @@ func TestWhenEnginesArePolled(t *testing.T) {
 		{"for the overload protection", "random", func(c *Config) { c.DisableLoadMonitoring, c.WorkerOverloadProtection = true, true }, true},
 		{"for one of its ceilings", "random", func(c *Config) { c.DisableLoadMonitoring, c.WorkerOverloadWaiting = true, &waiting }, true},
 		{"for a policy that reads loads", "power_of_two", func(c *Config) { c.DisableLoadMonitoring = true }, true},
+		{"for the default policy, which does", "cache_aware", func(c *Config) { c.DisableLoadMonitoring = true }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,6 +175,7 @@ func TestOverloadProtection(t *testing.T) {
 				requireShed(t, got)
 				require.Contains(t, g.metricsText(t), `smg_worker_overload_shed_total{stage="selection"} 1`)
 				require.Empty(t, append(posts(w1), posts(w2)...))
+				require.Zero(t, g.retries(t))
 			}
 
 			reports(w1, `"num_running_reqs":5,"num_waiting_reqs":10000,"token_usage":0.1`) // no ceiling of what waits

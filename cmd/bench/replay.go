@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 type replayCmd struct {
 	Workload   []string      `help:"Workloads: conv, synth, shared, sessions, bursts, hot." default:"conv" placeholder:"NAME,..."`
 	Trace      string        `help:"Trace of one's own instead: a JSON object a line with timestamp (ms), input_length, output_length (tokens) and hash_ids (one for each 512 tokens); .gz too." type:"existingfile" placeholder:"FILE"`
-	All        bool          `help:"All workloads and all policies."`
+	All        bool          `help:"All workloads and all policies, and what least_work is held to."`
 	Policy     []string      `help:"Policies. Default: all." placeholder:"NAME,..."`
 	Engines    []int         `help:"Sizes of the fleet." default:"8"`
 	Poll       time.Duration `help:"Time between load reports; 0 is none." default:"10s"`
@@ -91,41 +89,35 @@ func (c *replayCmd) Run(ctx context.Context, k *kong.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	rows, err := replay.Run(ctx, c.config(k.Stderr))
+	config := c.config(k.Stderr)
+	rows, err := replay.Run(ctx, config)
 	if err != nil {
 		return err
 	}
 	if c.Plot != "" {
-		if err := writePlots(c.Plot, rows); err != nil {
+		if err := replay.WritePlots(c.Plot, rows); err != nil {
 			return err
 		}
 	}
-	if c.JSON {
-		out := json.NewEncoder(k.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(rows)
-	}
-	return replay.Print(k.Stdout, rows)
-}
-
-// writePlots writes a file for each workload, size of fleet and seed.
-func writePlots(dir string, rows []replay.Row) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := c.print(k.Stdout, rows); err != nil || !c.All {
 		return err
 	}
-	for _, group := range replay.Grouped(rows) {
-		name := fmt.Sprintf("%s-%d-%d.svg", group[0].Workload, group[0].Engines, group[0].Seed)
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := replay.Plot(f, group); err != nil {
-			_ = f.Close()
-			return err
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
+	bars, err := replay.Bars(ctx, config, rows)
+	if err != nil {
+		return err
 	}
-	return nil
+	beside := k.Stdout
+	if c.JSON {
+		beside = k.Stderr // stdout is for the rows alone
+	}
+	return replay.PrintBars(beside, bars)
+}
+
+func (c *replayCmd) print(to io.Writer, rows []replay.Row) error {
+	if !c.JSON {
+		return replay.Print(to, rows)
+	}
+	out := json.NewEncoder(to)
+	out.SetIndent("", "  ")
+	return out.Encode(rows)
 }

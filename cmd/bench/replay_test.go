@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/smg-go/smg/cmd/bench/replay"
+	"github.com/smg-go/smg/stages/policy"
 )
 
 // simulate runs the command with what it prints going to the buffers.
@@ -80,4 +81,18 @@ func TestReplayAllIsEverything(t *testing.T) {
 	require.Equal(t, replay.Workloads(), got.Workloads)
 	require.Empty(t, got.Policies, "none named is all")
 	require.Equal(t, []uint64{4, 5, 6}, got.Seeds)
+}
+
+// Issue 5, "Placement": --all prints the table of what least_work is held to; with --json beside stdout, which holds JSON alone.
+func TestReplayAllSaysWhatHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds")
+	}
+	var stdout, stderr bytes.Buffer
+	require.NoError(t, simulate(t, &stdout, &stderr, "--all", "--engines", "1", "--length", "0.01", "--load", "0.7", "--json"))
+	var rows []replay.Row
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &rows))
+	require.Len(t, rows, len(replay.Workloads())*(1+len(policy.Names())))
+	require.Contains(t, stderr.String(), "what least_work is held to")
+	require.Contains(t, stderr.String(), "(of 6)", "a case for each workload")
 }

@@ -15,6 +15,7 @@ type affinity struct {
 	ratio   float64 // the same as a share of the prompt
 	members []int   // places of those that are compared by expected wait; nil: all
 	room    []int   // for them
+	spread  bool    // they are those that have too little of the prompt
 	weights []float64
 }
 
@@ -29,7 +30,7 @@ type prefixHolder struct {
 
 // find finds the holders, and tells whether there are any. Nobody is a member yet.
 func (a *affinity) find(v *visit, among workers.List, share float64) bool {
-	a.holders, a.members, a.units, a.ratio = a.holders[:0], nil, 0, 0
+	a.holders, a.members, a.units, a.ratio, a.spread = a.holders[:0], nil, 0, 0, false
 	if v.best == 0 {
 		return false
 	}
@@ -64,7 +65,7 @@ func (a *affinity) group(g gate, by preference) bool {
 	if by.decay > 0 {
 		a.decay(by)
 	}
-	chosen := a.draw(by.temperature)
+	chosen := a.draw(by.temperature, by.chance)
 	a.members = a.room[:0]
 	for _, h := range a.holders {
 		if !h.hot && h.score == chosen {
@@ -72,6 +73,31 @@ func (a *affinity) group(g gate, by preference) bool {
 		}
 	}
 	a.room = a.members
+	return true
+}
+
+// widen makes the candidates members that are no holders, if all of these are cold and every holder has its share of the load: false if
+// not. Without it a prompt that most of a fleet holds would never reach the last few, since holders that share its load are not hot.
+func (a *affinity) widen(g gate, among workers.List) bool {
+	if g.cold <= 0 || len(a.holders) == among.Len() {
+		return false
+	}
+	if slices.ContainsFunc(a.holders, func(h prefixHolder) bool { return float64(h.worker.InFlight()) < g.mean }) {
+		return false
+	}
+	a.room = a.room[:0]
+	next := 0 // of the holders, who are in the order of the candidates
+	for place, w := range among.Members() {
+		if next < len(a.holders) && a.holders[next].place == place {
+			next++
+			continue
+		}
+		if float64(w.InFlight()) >= g.cold {
+			return false
+		}
+		a.room = append(a.room, place)
+	}
+	a.members, a.spread = a.room, true
 	return true
 }
 
@@ -89,8 +115,12 @@ func (a *affinity) cool(g gate, among workers.List) {
 	}
 }
 
-// gate tells who is hot: who has more requests in flight than both.
-type gate struct{ factor, number float64 }
+// gate tells who is hot: who has more requests in flight than both factor and number.
+type gate struct {
+	factor, number float64
+	mean           float64 // requests in flight of a candidate
+	cold           float64 // as far below it as hot is above; who has less is cold. 0: nobody
+}
 
 func (g gate) hot(inFlight int64) bool {
 	return float64(inFlight) > g.factor && float64(inFlight) > g.number
@@ -103,7 +133,11 @@ func newGate(among workers.List, rel float64, abs int64) gate {
 		sum += w.InFlight()
 	}
 	mean := float64(sum) / float64(among.Len())
-	return gate{mean * rel, mean + float64(abs)}
+	g := gate{factor: mean * rel, number: mean + float64(abs), mean: mean}
+	if rel < float64(among.Len()) { // else nobody can be hot: the gate is off
+		g.cold = max(0, min(mean/rel, mean-float64(abs)))
+	}
+	return g
 }
 
 // preference is how holders are ranked.
@@ -112,6 +146,7 @@ type preference struct {
 	temperature float64 // how often it is not the best; 0: never
 	block       int     // tokens
 	blocks      int     // of the request, at least 1
+	chance      *Chance
 }
 
 // decay lowers the score of those that have a longer queue than the one with the shortest. Who does not report keeps its score.
@@ -135,7 +170,7 @@ func (by preference) remainder(backlog int64) float64 {
 }
 
 // draw is the highest score of a holder that is not hot; with a temperature, sometimes that of another.
-func (a *affinity) draw(temperature float64) float64 {
+func (a *affinity) draw(temperature float64, chance *Chance) float64 {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, h := range a.holders {
 		if !h.hot {
@@ -155,7 +190,7 @@ func (a *affinity) draw(temperature float64) float64 {
 		sum += weight
 		a.weights = append(a.weights, weight)
 	}
-	at := float() * sum
+	at := chance.float() * sum
 	for i, weight := range a.weights {
 		if at -= weight; at < 0 {
 			return a.holders[i].score
@@ -191,6 +226,8 @@ func (a *affinity) reason(place int) string {
 	for _, h := range a.holders {
 		switch {
 		case h.place != place:
+		case a.spread:
+			return "it has much more in flight than all that have too little of the prompt"
 		case h.hot:
 			return "hot: it has much more in flight than the others"
 		default:

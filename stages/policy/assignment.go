@@ -18,12 +18,12 @@ const (
 )
 
 // choose is the place of a worker for a new key; the list is not empty.
-func (a Assignment) choose(x *pipeline.Exchange, among workers.List) int {
+func (a Assignment) choose(x *pipeline.Exchange, among workers.List, chance *Chance) int {
 	switch a {
 	case AssignMinLoad, AssignDelegate:
-		return leastInFlight(x, among)
+		return leastInFlight(x, among, chance)
 	case AssignMinGroup:
-		return leastOf(x, among, "routing_keys", (*workers.Worker).ActiveKeys)
+		return leastOf(x, among, chance, "routing_keys", (*workers.Worker).ActiveKeys)
 	}
-	return intN(among.Len())
+	return chance.intN(among.Len())
 }

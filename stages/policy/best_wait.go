@@ -15,11 +15,12 @@ type best struct {
 	inFlight int64   // requests, of those
 	sum      float64 // of throughputs that were reported, if any candidate has no report
 	rates    int     // how many these are
+	busy     int64   // requests in flight at the best of those with a report, if any candidate has none
 }
 
 // compare looks at every candidate once.
 func (s *expectedWait) compare(among workers.List, members []int) best {
-	b := best{score: math.Inf(1), inFlight: math.MaxInt64} // above every other: the first of each is better
+	b := best{score: math.Inf(1), inFlight: math.MaxInt64, reported: lot{chance: s.chance}, dark: lot{chance: s.chance}} // above every other: the first of each is better
 	all := among.Members()
 	for k := range compared(all, members) {
 		place := placeAt(members, k)
@@ -39,6 +40,7 @@ func (s *expectedWait) compare(among workers.List, members []int) best {
 	}
 	if b.dark.held > 0 && b.reported.held > 0 {
 		s.nominal(&b, all, members)
+		b.busy = all[b.reported.place].InFlight()
 	}
 	return b
 }
@@ -100,19 +102,20 @@ func (b *best) winner(s *expectedWait) (place int, score float64) {
 		return b.dark.place, float64(b.inFlight)
 	}
 	dark := b.behind(s, b.inFlight)
-	if dark > b.score || dark == b.score && intN(b.reported.held+b.dark.held) < b.reported.held {
+	if dark > b.score || dark == b.score && s.chance.intN(b.reported.held+b.dark.held) < b.reported.held {
 		return b.reported.place, b.score
 	}
 	return b.dark.place, dark
 }
 
-// behind is the score of a worker without a report: that of the best with one, and its own requests in flight on top.
+// behind is the score of a worker without a report: that of the best with one, and on top the requests that it has in flight and the
+// best has not. With all of its own it would get work only while it has none, since those of the best are in that one's score already.
 func (b *best) behind(s *expectedWait, inFlight int64) float64 {
 	rate := s.throughput
 	if b.rates > 0 {
 		rate = b.sum / float64(b.rates)
 	}
-	return min(b.score+float64(inFlight)*float64(s.meanPrefill)/rate, math.MaxFloat64)
+	return min(b.score+float64(max(0, inFlight-b.busy))*float64(s.meanPrefill)/rate, math.MaxFloat64)
 }
 
 // explain rates every candidate that was compared, and says who was left out by the cap.

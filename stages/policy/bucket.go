@@ -20,7 +20,7 @@ import (
 // It divides the work of prefill workers. Other workers get requests at random, which it says once. It looks at every candidate.
 func Bucket(s Settings, log *slog.Logger) Policy {
 	b := &bucket{
-		interval: s.BucketInterval, abs: s.BalanceAbs, rel: s.BucketRel, clock: s.Clock,
+		interval: s.BucketInterval, abs: s.BalanceAbs, rel: s.BucketRel, clock: s.Clock, chance: s.Chance,
 		log: telemetry.WithTarget(log, "smg::policies::bucket"), models: map[string]*portions{},
 	}
 	if b.interval <= 0 {
@@ -43,6 +43,7 @@ type bucket struct {
 	abs      int64
 	rel      float64
 	clock    func() time.Time
+	chance   *Chance
 	log      *slog.Logger
 	warn     sync.Once
 
@@ -75,7 +76,7 @@ func (b *bucket) Select(x *pipeline.Exchange, among workers.List) int {
 		b.warn.Do(func() {
 			b.log.Warn("policy bucket has no ranges for workers that are not prefill workers, it chooses at random", "model_id", x.Model)
 		})
-		return intN(among.Len())
+		return b.chance.intN(among.Len())
 	}
 	own := b.of(x.Model)
 	own.mu.Lock()
@@ -88,7 +89,7 @@ func (b *bucket) Select(x *pipeline.Exchange, among workers.List) int {
 		i = own.owner(size, among)
 	}
 	if i < 0 {
-		i, path = leastOf(x, among, "size_in_window", own.loadOf), "least_loaded"
+		i, path = leastOf(x, among, b.chance, "size_in_window", own.loadOf), "least_loaded"
 	} else {
 		own.explain(x, i, among)
 	}

@@ -34,7 +34,7 @@ func (p *byWait) choose(x *pipeline.Exchange, among workers.List, members []int)
 	if place >= 0 && !x.DryRun && p.log.Enabled(context.Background(), slog.LevelDebug) {
 		w := among.At(place)
 		p.log.LogAttrs(context.Background(), slog.LevelDebug, p.name+" selection",
-			slog.String("policy", p.name), slog.String("worker", w.URL()),
+			slog.String("policy", p.name), slog.String("worker", w.URL()), slog.String("model_id", x.Model),
 			slog.Float64("score", math.Round(score*1e4)/1e4), slog.Int64("in_flight", w.InFlight()))
 	}
 	return place

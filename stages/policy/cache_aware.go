@@ -18,9 +18,12 @@ import (
 //
 // Of the candidates that have more than s.CacheThreshold of the prompt it takes those that have most of it and are not hot; a worker
 // is hot that has more requests in flight than the mean times s.BalanceRel and than the mean plus s.BalanceAbs. Among them, or among
-// all that are not hot if there are none, or among all if nobody has enough of the prompt, it chooses by expected wait. The choice is
-// recorded at once, so that followers of a prompt find it while it is being computed; if the attempt ends without a success head,
-// what it newly recorded is taken back.
+// all that are not hot if there are none, or among all if nobody has enough of the prompt, it chooses by expected wait. A prompt that
+// all have but some that are as far below the mean as a hot worker is above goes to one of these, unless one that has it is below the
+// mean itself.
+//
+// The choice is recorded at once, so that followers of a prompt find it while it is being computed; if the attempt ends without a
+// success head, what it newly recorded is taken back.
 //
 // With s.OverloadTokenUsage or s.BalanceTokenUsage below 1, a fleet whose KV caches are that full, or that unevenly full, is served
 // by expected wait alone. It costs one pass over the prompt, and a look at each candidate.
@@ -32,6 +35,7 @@ func CacheAware(s Settings, log *slog.Logger) Policy {
 		Settings: s, index: newPrefixIndex(s), scorer: newBuiltInWait(s.Clock),
 		log: telemetry.WithTarget(log, "smg::policies::cache_aware"),
 	}
+	p.scorer.chance = s.Chance
 	p.scratch.New = func() any { return new(affinity) }
 	return p
 }
@@ -110,7 +114,12 @@ func (p *cacheAware) choose(x *pipeline.Exchange, among workers.List, v *visit) 
 	how = fallback
 	if a.find(v, among, p.CacheThreshold) {
 		g := p.gate(a, among)
-		if how = treeMatch; !a.group(g, p.preference(v)) {
+		switch {
+		case a.widen(g, among):
+			how = spill
+		case a.group(g, p.preference(v)):
+			how = treeMatch
+		default:
 			how = spill
 			a.cool(g, among)
 		}
@@ -135,16 +144,16 @@ func (p *cacheAware) pick(x *pipeline.Exchange, among workers.List, a *affinity,
 	return place
 }
 
-// gate looks at all candidates only if a holder has so much in flight that it may be hot.
+// gate looks at all candidates only if a holder has so much in flight that it may be hot, or others cold.
 func (p *cacheAware) gate(a *affinity, among workers.List) gate {
 	if !slices.ContainsFunc(a.holders, func(h prefixHolder) bool { return h.worker.InFlight() > p.BalanceAbs }) {
-		return gate{math.Inf(1), math.Inf(1)}
+		return gate{factor: math.Inf(1), number: math.Inf(1)}
 	}
 	return newGate(among, p.BalanceRel, p.BalanceAbs)
 }
 
 func (p *cacheAware) preference(v *visit) preference {
-	return preference{p.OverlapDecay, p.SelectionTemperature, p.index.page, max(1, v.input/p.index.page)}
+	return preference{p.OverlapDecay, p.SelectionTemperature, p.index.page, max(1, v.input/p.index.page), p.Chance}
 }
 
 // pressed tells whether the KV caches of the candidates are so full, or so unevenly full, that affinity has to stand back. Those

@@ -269,6 +269,24 @@ func TestHoldersThatMayNotBeChosenPlayNoPart(t *testing.T) {
 	require.Equal(t, map[branch]int{treeMatch: 1, fallback: 1}, c.branches())
 }
 
+// load-signals.md, section 6: a prompt leaves its worker while that is overloaded, comes back after it, and goes to nobody when all are.
+func TestAPromptLeavesAnOverloadedWorker(t *testing.T) {
+	c := newCached(t, 2, nil)
+	p := textPrompt("a prompt of the first worker")
+	available := func() workers.List { return workers.ListOf(c.all...).Keep(nil, (*workers.Worker).Available) }
+	c.teach(p, 0)
+	c.all[0].SetOverloaded(true)
+	c.list = available()
+	require.Equal(t, 1, c.choose(p))
+	require.Equal(t, map[branch]int{fallback: 1}, c.branches())
+	c.all[1].SetOverloaded(true)
+	require.Equal(t, -1, c.Select(&pipeline.Exchange{Model: "m", Prompt: p}, available()))
+	c.all[0].SetOverloaded(false)
+	c.list = available()
+	require.Equal(t, 0, c.choose(p), "it still has the prompt")
+	require.Equal(t, map[branch]int{fallback: 1, treeMatch: 1}, c.branches())
+}
+
 // cache-aware.md, section 3, the check of pressure; policies.md, section 17. Worker 0 has the prefix, and more to do.
 func TestFullKVCachesTurnAffinityOff(t *testing.T) {
 	const unknown = -1
@@ -351,12 +369,12 @@ func TestTemperatureSpreadsChoicesOverScores(t *testing.T) {
 	counts := map[int]int{}
 	for range 600 {
 		a := affinity{holders: []prefixHolder{{score: 10, place: 0}, {score: 0, place: 1}, {score: 99, place: 2, hot: true}}}
-		counts[int(a.draw(1))]++
+		counts[int(a.draw(1, nil))]++
 	}
 	require.InDelta(t, 439, counts[10], 70)
 	require.Equal(t, 600, counts[10]+counts[0], "a hot one is not drawn")
 	equal := affinity{holders: []prefixHolder{{score: 7}, {score: 7}}}
-	require.InDelta(t, 7, equal.draw(1), 0)
+	require.InDelta(t, 7, equal.draw(1, nil), 0)
 }
 
 // cache-aware.md, section 0.1

@@ -5,20 +5,37 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/workers"
 )
 
-// Issue 5, part 8: a simulation is deterministic for a seed; without one, choices are not.
+// Issue 5, part 8: a simulation is deterministic for a seed, also beside others; without one, choices are not.
 func TestASeedRepeatsTheChoices(t *testing.T) {
-	t.Cleanup(func() { Seed(0) })
 	_, all := fleet(t, 50)
 	list := workers.ListOf(all...)
-	choices := func(seed uint64) []int {
-		Seed(seed)
-		return picks(t, newPolicy(t, "random"), 30, list, all)
+	choices := func(name string, seed uint64) []int {
+		s := BuiltIn(Shared{})
+		if seed > 0 {
+			s.Chance = NewChance(seed)
+		}
+		set, err := NewSet(name, s, nil, nil)
+		require.NoError(t, err)
+		places := make([]int, 30)
+		for i := range places {
+			x := &pipeline.Exchange{}
+			x.BeginAttempt()
+			places[i] = set.Default().Select(x, list)
+		}
+		return places
 	}
-	first := choices(3)
-	require.Equal(t, first, choices(3))
-	require.NotEqual(t, first, choices(4))
-	require.NotEqual(t, choices(0), choices(0))
+	for _, name := range []string{
+		"random", "power_of_two", "least_load", "cache_aware", "least_work", "consistent_hashing", "prefix_hash", "manual", "bucket",
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := choices(name, 3)
+			require.NotEqual(t, first, choices(name, 4))
+			require.Equal(t, first, choices(name, 3))
+			require.NotEqual(t, choices(name, 0), choices(name, 0))
+		})
+	}
 }

@@ -19,7 +19,7 @@ import (
 // out. A choice costs one hash and a short search, however many workers there are.
 func ConsistentHashing(s Settings) Policy {
 	s.roster.keepRings()
-	p := &consistentHashing{roster: s.roster}
+	p := &consistentHashing{roster: s.roster, chance: s.Chance}
 	counters := s.counted().ConsistentHashing
 	p.hit, p.miss = newDecision(counters, "target_worker_hit"), newDecision(counters, "target_worker_miss")
 	p.keyed, p.random = newDecision(counters, "routing_key_hit"), newDecision(counters, "random_fallback")
@@ -30,6 +30,7 @@ func ConsistentHashing(s Settings) Policy {
 type consistentHashing struct {
 	stateless
 	roster *roster
+	chance *Chance
 
 	hit, miss, keyed, random, nobody *decision
 }
@@ -52,7 +53,7 @@ func (p *consistentHashing) Select(x *pipeline.Exchange, among workers.List) int
 	key := hashedKey(x)
 	if key == "" {
 		p.random.count(x)
-		return intN(among.Len())
+		return p.chance.intN(among.Len())
 	}
 	p.keyed.count(x)
 	return lookUp(x, p.roster.ring(x.Model), position(key), among)

@@ -21,8 +21,8 @@ const (
 // fills up. Exact ties are broken uniformly at random. To score, to choose and to credit the winner is one critical section, so that
 // two requests at once never see the same worker uncredited.
 //
-// A worker without a report stands behind the best of those that have one, by what it has in flight; among workers none of which
-// has a report the one with least in flight wins. Nothing outside the list that is compared plays a part.
+// A worker without a report stands behind the best of those that have one, by what it has more in flight than that; among workers none
+// of which has a report the one with least in flight wins. Nothing outside the list that is compared plays a part.
 type expectedWait struct {
 	weight      float64 // seconds, of KV pressure
 	throughput  float64 // tokens a second of a worker that does not say
@@ -30,6 +30,7 @@ type expectedWait struct {
 	maxWaiting  int64   // requests; 0 is no cap
 	clock       func() time.Time
 	began       time.Time
+	chance      *Chance // breaks ties
 
 	mu       sync.Mutex
 	accounts []account // by slot

@@ -180,6 +180,20 @@ func TestExpectedWaitScores(t *testing.T) {
 			0,
 		},
 		{
+			"what the best has in flight too is in its score already",
+			[3]float64{},
+			[]state{{reported(load(4000, 0, 100)).ranks, 3}, dark(5)},
+			[]float64{40, 40 + 2*10.24},
+			0,
+		},
+		{
+			"with no more in flight than the best it stands beside it",
+			[3]float64{},
+			[]state{{reported(load(1000, 0, 100)).ranks, 7}, dark(5)},
+			[]float64{10, 10},
+			-1,
+		},
+		{
 			"nobody tells a throughput: the usual one serves those without a report",
 			[3]float64{},
 			[]state{reported(load(0, 0.9, 0)), dark(5)},

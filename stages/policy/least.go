@@ -7,9 +7,9 @@ import (
 
 // leastOf is the place of the member of which least is true, of one of them if there are several; the list is not empty. With an
 // explanation to fill, everybody is rated by it.
-func leastOf(x *pipeline.Exchange, among workers.List, what string, value func(*workers.Worker) int64) int {
+func leastOf(x *pipeline.Exchange, among workers.List, chance *Chance, what string, value func(*workers.Worker) int64) int {
 	var least int64
-	var drawn lot
+	drawn := lot{chance: chance}
 	for i, w := range among.Members() {
 		v := value(w)
 		if i == 0 || v < least {
@@ -25,6 +25,6 @@ func leastOf(x *pipeline.Exchange, among workers.List, what string, value func(*
 	return drawn.place
 }
 
-func leastInFlight(x *pipeline.Exchange, among workers.List) int {
-	return leastOf(x, among, "in_flight", (*workers.Worker).InFlight)
+func leastInFlight(x *pipeline.Exchange, among workers.List, chance *Chance) int {
+	return leastOf(x, among, chance, "in_flight", (*workers.Worker).InFlight)
 }

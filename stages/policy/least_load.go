@@ -15,6 +15,7 @@ import (
 // 503. A worker without a report is never left out. It looks at each candidate once, under a lock.
 func LeastLoad(s Settings, log *slog.Logger) Policy {
 	scorer := newExpectedWait(s.KVPressureWeight, s.DefaultThroughput, s.MeanPrefillTokens, s.MaxWaiting, s.Clock)
+	scorer.chance = s.Chance
 	return &leastLoad{newByWait("least_load", scorer, log)}
 }
 

@@ -111,7 +111,7 @@ func TestLeastLoadWeighsTheTokensOfARequest(t *testing.T) {
 	require.Equal(t, 1, p.Select(&pipeline.Exchange{}, workers.ListOf(all...)))
 }
 
-// policies.md, section 22: one line for each decision, at debug level, none for a dry run.
+// policies.md, section 22, telemetry.md, section 7.5: one line for each decision, at debug level, none for a dry run.
 func TestExpectedWaitPoliciesTellTheirDecisions(t *testing.T) {
 	for _, name := range []string{"least_load", "power_of_two"} {
 		t.Run(name, func(t *testing.T) {
@@ -122,13 +122,13 @@ func TestExpectedWaitPoliciesTellTheirDecisions(t *testing.T) {
 			busy(all[0], 3)
 			p.Select(&pipeline.Exchange{DryRun: true}, workers.ListOf(all...))
 			require.Empty(t, said.at(t, slog.LevelDebug))
-			p.Select(&pipeline.Exchange{}, workers.ListOf(all...))
+			p.Select(&pipeline.Exchange{Model: "m"}, workers.ListOf(all...))
 			lines := said.at(t, slog.LevelDebug)
 			require.Len(t, lines, 1)
 			delete(lines[0], "time")
 			require.Equal(t, map[string]any{
 				"level": "DEBUG", "msg": name + " selection", "target": "smg::policies::" + name, "policy": name,
-				"worker": all[0].URL(), "score": 17.6732, "in_flight": 3.0,
+				"worker": all[0].URL(), "model_id": "m", "score": 17.6732, "in_flight": 3.0,
 			}, lines[0])
 		})
 	}

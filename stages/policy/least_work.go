@@ -35,16 +35,17 @@ func LeastWork(s Settings, log *slog.Logger) Policy {
 		s.work = newWorkBooks(s.Clock)
 	}
 	return &leastWork{
-		books: s.work, index: newWorkIndex(s.memory, min(s.BlockSize, maxPage)),
+		books: s.work, index: newWorkIndex(s.memory, min(s.BlockSize, maxPage)), chance: s.Chance,
 		log: telemetry.WithTarget(log, "smg::policies::least_work"), spare: sync.Pool{New: func() any { return new(workScratch) }},
 	}
 }
 
 type leastWork struct {
-	books *workBooks
-	index *workIndex
-	log   *slog.Logger
-	spare sync.Pool // of scratch
+	books  *workBooks
+	index  *workIndex
+	chance *Chance
+	log    *slog.Logger
+	spare  sync.Pool // of scratch
 }
 
 var (
@@ -72,7 +73,7 @@ func (p *leastWork) Select(x *pipeline.Exchange, among workers.List) int {
 	if b.streamed {
 		x.Watch(p)
 	}
-	p.tell(among.At(v.place), s, &v)
+	p.tell(x.Model, among.At(v.place), s, &v)
 	return v.place
 }
 
@@ -97,12 +98,12 @@ func (p *leastWork) choose(x *pipeline.Exchange, among workers.List, s *workScra
 	return v, b
 }
 
-func (p *leastWork) tell(w *workers.Worker, s *workScratch, v *verdict) {
+func (p *leastWork) tell(model string, w *workers.Worker, s *workScratch, v *verdict) {
 	if !p.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	p.log.LogAttrs(context.Background(), slog.LevelDebug, "least_work selection",
-		slog.String("policy", "least_work"), slog.String("worker", w.URL()), slog.Float64("score", math.Round(v.score*1e4)/1e4),
+		slog.String("policy", "least_work"), slog.String("worker", w.URL()), slog.String("model_id", model), slog.Float64("score", math.Round(v.score*1e4)/1e4),
 		slog.Int64("tokens", s.prompt.tokens), slog.Int64("computed", v.misses), slog.Int64("in_flight", w.InFlight()))
 }
 

@@ -546,13 +546,13 @@ func TestLeastWorkTellsItsDecisions(t *testing.T) {
 	x.DryRun = true
 	p.Select(x, workers.ListOf(all...))
 	require.Empty(t, said.at(t, slog.LevelDebug))
-	x.DryRun = false
+	x.DryRun, x.Model = false, "m"
 	p.Select(x, workers.ListOf(all...))
 	lines := said.at(t, slog.LevelDebug)
 	require.Len(t, lines, 1)
 	delete(lines[0], "time")
 	require.Equal(t, map[string]any{
 		"level": "DEBUG", "msg": "least_work selection", "target": "smg::policies::least_work", "policy": "least_work",
-		"worker": all[0].URL(), "score": 200.0, "tokens": 100.0, "computed": 100.0, "in_flight": 0.0,
+		"worker": all[0].URL(), "model_id": "m", "score": 200.0, "tokens": 100.0, "computed": 100.0, "in_flight": 0.0,
 	}, lines[0])
 }

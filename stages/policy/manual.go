@@ -56,7 +56,7 @@ func (m *manual) Select(x *pipeline.Exchange, among workers.List) int {
 	key := manualKey(x)
 	if key == "" {
 		m.branches.keyless.count(x)
-		return m.assign.choose(x, among)
+		return m.assign.choose(x, among, m.chance)
 	}
 	i, how := m.keyed(x, among, pinKey{leg: among.At(0).Type(), key: key}, &m.branches)
 	how.count(x)
@@ -80,7 +80,7 @@ func (p *pins) keyed(x *pipeline.Exchange, among workers.List, k pinKey, branche
 	if of != nil {
 		how = branches.miss
 	}
-	i = p.assign.choose(x, among)
+	i = p.assign.choose(x, among, p.chance)
 	if firstAttempt(x) {
 		p.append(s, k, among.At(i).URL())
 		pinTo(x, among.At(i), false)

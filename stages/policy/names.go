@@ -15,7 +15,7 @@ type entry struct {
 
 // policies are the policies by name.
 var policies = []entry{
-	{"random", func(Settings, *slog.Logger) Policy { return Random() }},
+	{"random", func(s Settings, _ *slog.Logger) Policy { return random{chance: s.Chance} }},
 	{"round_robin", func(Settings, *slog.Logger) Policy { return RoundRobin() }},
 	{"passthrough", func(_ Settings, log *slog.Logger) Policy { return Passthrough(log) }},
 	{"power_of_two", PowerOfTwo},

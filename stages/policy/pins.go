@@ -33,6 +33,7 @@ type pin struct {
 type pins struct {
 	roster   *roster
 	assign   Assignment
+	chance   *Chance
 	idle     time.Duration // after which a pin is swept; 0: never
 	interval time.Duration // between two sweeps; 0: there are none
 	clock    func() time.Time
@@ -58,7 +59,7 @@ type pinShard struct {
 // newPins makes pins. assign is the mode for an unset one.
 func newPins(s *Settings, assign Assignment, log *slog.Logger) *pins {
 	p := &pins{
-		roster: s.roster, assign: s.Assignment, idle: s.MaxIdle, interval: s.EvictionInterval, clock: s.Clock, log: log,
+		roster: s.roster, assign: s.Assignment, chance: s.Chance, idle: s.MaxIdle, interval: s.EvictionInterval, clock: s.Clock, log: log,
 		gauge: s.counted().ManualEntries, seed: maphash.MakeSeed(),
 	}
 	if p.assign == AssignUnset {

@@ -19,7 +19,7 @@ import (
 func PrefixHash(s Settings, log *slog.Logger) Policy {
 	s.roster.keepRings()
 	p := &prefixHash{
-		roster: s.roster, log: telemetry.WithTarget(log, "smg::policies::prefix_hash"),
+		roster: s.roster, chance: s.Chance, log: telemetry.WithTarget(log, "smg::policies::prefix_hash"),
 		heads: heads{tokens: s.PrefixTokens, boundaries: s.Boundaries}, factor: s.PrefixLoadFactor, abs: float64(s.PrefixBalanceAbs),
 	}
 	if p.tokens < 1 {
@@ -39,6 +39,7 @@ type prefixHash struct {
 	stateless
 	heads
 	roster *roster
+	chance *Chance
 	log    *slog.Logger
 	factor float64 // multiple of the mean that a worker may have in flight
 	abs    float64 // requests above the mean that it may have, if that is more
@@ -73,23 +74,23 @@ func (p *prefixHash) choose(x *pipeline.Exchange, among workers.List) (i, level 
 	}
 	head, found := p.deepest(x)
 	if !found {
-		return leastInFlight(x, among), 0, p.keyless
+		return leastInFlight(x, among, p.chance), 0, p.keyless
 	}
 	on := p.roster.ring(x.Model)
 	if on == nil {
-		return leastInFlight(x, among), 0, p.ringless
+		return leastInFlight(x, among, p.chance), 0, p.ringless
 	}
 	for bound := p.bound(among); found; head, found = p.shorter(x, head) {
 		i := on.find(head.position(x), among)
 		if i < 0 { // none of the candidates is on the ring yet
-			return leastInFlight(x, among), 0, p.ringless
+			return leastInFlight(x, among, p.chance), 0, p.ringless
 		}
 		if bound.allows(among.At(i)) {
 			p.explain(x, on, head, among)
 			return i, head.level, p.hit
 		}
 	}
-	return leastInFlight(x, among), 0, p.walk // who has least is not above the mean
+	return leastInFlight(x, among, p.chance), 0, p.walk // who has least is not above the mean
 }
 
 func (p *prefixHash) explain(x *pipeline.Exchange, on *ring, h promptHead, among workers.List) {

@@ -8,15 +8,18 @@ import (
 // Random chooses uniformly. It reads nothing, keeps nothing and costs a random number.
 func Random() Policy { return random{} }
 
-type random struct{ stateless }
+type random struct {
+	stateless
+	chance *Chance
+}
 
 var _ Policy = random{}
 
 func (random) Name() string { return "random" }
 
-func (random) Select(_ *pipeline.Exchange, among workers.List) int {
+func (r random) Select(_ *pipeline.Exchange, among workers.List) int {
 	if among.Len() == 0 {
 		return -1
 	}
-	return intN(among.Len())
+	return r.chance.intN(among.Len())
 }

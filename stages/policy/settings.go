@@ -54,6 +54,7 @@ type Shared struct {
 	Metrics *telemetry.PolicyMetrics // counts decisions
 	Demand  *pipeline.Demand         // what live policies read
 	Log     *slog.Logger             // its targets are smg::policies::NAME
+	Chance  *Chance                  // random choices; nil does
 
 	upkeep *upkeep      // of the set that the policy belongs to; nil: there is none
 	roster *roster      // of the workers that the set has heard of; nil: there is none

@@ -109,7 +109,7 @@ func (s *sticky) choose(x *pipeline.Exchange, among workers.List) int {
 	if s.sessions.assign == AssignDelegate {
 		return s.delegate(x, among)
 	}
-	return s.sessions.assign.choose(x, among)
+	return s.sessions.assign.choose(x, among, s.sessions.chance)
 }
 
 // respill places a request of a key whose worker has enough of them. The key moves if the other worker has less. The shard is locked.

@@ -18,15 +18,32 @@ type Kept interface {
 // Maintenance is the background work of the set's policies. Without it books grow to their hard bounds and stay there.
 func (s *Set) Maintenance() pipeline.Dependency { return s.upkeep }
 
+// Tick is the maintenance of a program whose time is not the process's, such as a simulation: it does what is due now by the clock of
+// the settings. It is called often, never twice at once, and not where [Set.Maintenance] runs.
+func (s *Set) Tick() {
+	u, now := s.upkeep, s.settings.Clock()
+	u.due(u.ticks, now)
+	woken := false
+	select {
+	case <-u.woken:
+		woken = true
+	default:
+	}
+	u.round(u.ticks, now, woken)
+}
+
 // upkeep calls the policies of a set that want it.
 type upkeep struct {
 	set   *Set
-	woken chan struct{} // holds one call at most: who is woken looks at everything
+	woken chan struct{}      // holds one call at most: who is woken looks at everything
+	ticks map[Kept]time.Time // when Tick last kept each
 }
 
 var _ pipeline.Dependency = (*upkeep)(nil)
 
-func newUpkeep(s *Set) *upkeep { return &upkeep{set: s, woken: make(chan struct{}, 1)} }
+func newUpkeep(s *Set) *upkeep {
+	return &upkeep{set: s, woken: make(chan struct{}, 1), ticks: map[Kept]time.Time{}}
+}
 
 func (*upkeep) Name() string { return "policy_upkeep" }
 
@@ -37,7 +54,7 @@ func (u *upkeep) Run(ctx context.Context, ready func()) error {
 	defer timer.Stop()
 	last := map[Kept]time.Time{}
 	for {
-		u.schedule(timer, last, time.Now())
+		timer.Reset(max(u.due(last, time.Now()), time.Millisecond))
 		woken := false
 		select {
 		case <-ctx.Done():
@@ -58,8 +75,8 @@ func (u *upkeep) wake() {
 	}
 }
 
-// schedule sets the timer to the soonest round that is due. A policy that is new is due after its interval.
-func (u *upkeep) schedule(timer *time.Timer, last map[Kept]time.Time, now time.Time) {
+// due is how long it is until the soonest round that is due, an hour at most. A policy that is new is due after its interval.
+func (u *upkeep) due(last map[Kept]time.Time, now time.Time) time.Duration {
 	wait := time.Hour
 	for p, interval := range u.set.kept() {
 		if _, known := last[p]; !known {
@@ -69,7 +86,7 @@ func (u *upkeep) schedule(timer *time.Timer, last map[Kept]time.Time, now time.T
 			wait = min(wait, last[p].Add(interval).Sub(now))
 		}
 	}
-	timer.Reset(max(wait, time.Millisecond))
+	return wait
 }
 
 // round does what is due, and forgets the policies that are gone.

@@ -91,6 +91,32 @@ func TestUpkeepComesWhenItIsAskedFor(t *testing.T) {
 	})
 }
 
+// cache-aware.md, section 2.4: the same by a clock of one's own; a simulation is kept as a gateway is, at every interval or when somebody
+// asks, and not more often.
+func TestATickDoesWhatIsDue(t *testing.T) {
+	made := knowKeepers(t)
+	now := time.Unix(1000, 0)
+	s := Settings{EvictionInterval: 10 * time.Second}
+	s.Clock = func() time.Time { return now }
+	set, err := NewSet("keeper", s, nil, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	calls := func(ticks int) int32 {
+		for range ticks {
+			now = now.Add(time.Second)
+			set.Tick()
+		}
+		return made("keeper").calls.Load()
+	}
+	require.Zero(t, calls(10))
+	require.EqualValues(t, 1, calls(1), "its interval after it was first seen")
+	require.EqualValues(t, 1, calls(9))
+	require.EqualValues(t, 2, calls(1))
+	set.settings.wake()
+	require.EqualValues(t, 3, calls(1))
+	require.EqualValues(t, 3, calls(9))
+	require.EqualValues(t, 4, calls(1), "counted from the last one")
+}
+
 // policies.md, section 18: a policy that goes with its model is called once more, to let go of what it has, and never again.
 func TestUpkeepEndsWithTheModel(t *testing.T) {
 	made := knowKeepers(t)

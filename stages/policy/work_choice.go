@@ -48,7 +48,7 @@ func tokenPrice(share float64) float64 { return 1 + 1/(1-min(max(share, 0), busy
 func (p *leastWork) judge(among workers.List, s *workScratch) verdict {
 	b := p.books
 	v := verdict{at: b.now()}
-	var blank lot // of those that hold nothing: for them the prompt costs the same
+	blank := lot{chance: p.chance} // of those that hold nothing: for them the prompt costs the same
 	least, busy, deviation := math.Inf(1), 0.0, 0.0
 	for place, w := range among.Members() {
 		l := b.known(w)

@@ -10,6 +10,9 @@ import (
 // it last, as many tokens of them as its cache can hold. A page is known by the hash of itself and all before it, so prompts that
 // begin alike share their pages, and a worker that holds a page holds those before it.
 //
+// The pages of a prompt are put at one place, one behind the other, as far as there is room: so a prompt is read through, and only the
+// pages that do not follow the one before them must be looked up.
+//
 // Each worker has its choices in a queue, and each of its pages knows the last choice that was of it. When the worker holds too much,
 // its oldest choice goes: from the end of its prompt up to the first page that a later choice was of too. So what is used last goes
 // last, and no page outlives one before it.
@@ -18,10 +21,10 @@ type workIndex struct {
 	pageTokens int
 
 	mu      sync.Mutex
-	pages   map[uint64]uint32 // by hash: the number of a page, from 1
-	chunks  [][]workPage
-	made    uint32 // numbers in use or free
-	free    uint32 // the first of those that are free; each names the next one as its parent
+	table   pageTable    // of the pages that do not follow the one before them
+	chunks  [][]workPage // all pages, by their numbers, from 1
+	made    uint32       // numbers in use or free
+	free    uint32       // the first of those that are free; see [workIndex.vacate]
 	shelves []shelf
 	stamp   uint64  // of the last choice
 	fallen  []shelf // of workers that were removed; their pages are collected bit by bit
@@ -44,13 +47,13 @@ type holding struct {
 
 const (
 	pagesOfChunk = 1 << 10
-	// bytesOfPage is what one page takes: itself, and its entry in the map with the room that a map leaves.
-	bytesOfPage    = 48 + 32
+	// bytesOfPage is what one page takes: itself, and room in the table, which most do not need.
+	bytesOfPage    = 48 + bytesOfEntry
 	bytesOfHolding = 16
 )
 
 func newWorkIndex(memory *indexMemory, pageTokens int) *workIndex {
-	return &workIndex{memory: memory, pageTokens: pageTokens, pages: map[uint64]uint32{}}
+	return &workIndex{memory: memory, pageTokens: pageTokens}
 }
 
 func (ix *workIndex) page(number uint32) *workPage {
@@ -80,13 +83,14 @@ func (ix *workIndex) match(s *workScratch) {
 	}
 }
 
-// behind is the number of the page with a hash, 0 if there is none. Most stand right behind the page before them, where a look at
-// the map can be saved.
+// behind is the number of the page with a hash behind another page, 0 if there is none.
 func (ix *workIndex) behind(number uint32, hash uint64) uint32 {
-	if number > 0 && number < ix.made && ix.page(number+1).hash == hash {
-		return number + 1
+	if number > 0 && number < ix.made {
+		if next := ix.page(number + 1); next.hash == hash && next.parent == number {
+			return number + 1
+		}
 	}
-	return ix.pages[hash]
+	return ix.lookUp(hash)
 }
 
 // mark notes the depth for the holders of a page that do not hold a deeper one.

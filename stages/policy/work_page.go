@@ -36,23 +36,67 @@ func (ix *workIndex) detach(number uint32, slot int32) {
 
 func (ix *workIndex) release(number uint32) {
 	p := ix.page(number)
-	delete(ix.pages, p.hash)
+	if !follows(number, p.parent) {
+		ix.table.remove(p.hash, number)
+	}
 	ix.memory.add(-int64(cap(p.more)) * bytesOfHolding)
-	*p = workPage{slot: -1, parent: ix.free}
+	ix.vacate(number)
+}
+
+// follows tells whether a page stands right behind its parent: then it is found there, and is not in the table.
+func follows(number, parent uint32) bool { return parent != 0 && number == parent+1 }
+
+// vacate puts a number in front of those that are free. Of these each names the next one as its parent, and the one in front of it as
+// its stamp.
+func (ix *workIndex) vacate(number uint32) {
+	if ix.free != 0 {
+		ix.page(ix.free).stamp = uint64(number)
+	}
+	*ix.page(number) = workPage{slot: -1, parent: ix.free}
 	ix.free = number
 }
 
-// add makes a page that nobody holds yet; 0 if there is no memory for it.
+// occupy takes a number from those that are free.
+func (ix *workIndex) occupy(number uint32) {
+	p := ix.page(number)
+	before, next := uint32(p.stamp), p.parent
+	if before == 0 {
+		ix.free = next
+	} else {
+		ix.page(before).parent = next
+	}
+	if next != 0 {
+		ix.page(next).stamp = uint64(before)
+	}
+}
+
+// add makes a page that nobody holds yet, behind its parent if that place is free; 0 if there is no memory for it.
 func (ix *workIndex) add(hash uint64, parent uint32) uint32 {
 	if ix.free == 0 && !ix.extend() {
 		return 0
 	}
 	number := ix.free
-	p := ix.page(number)
-	ix.free = p.parent
-	*p = workPage{hash: hash, parent: parent, slot: -1}
-	ix.pages[hash] = number
+	if parent > 0 && parent < ix.made && ix.page(parent+1).holders() == 0 {
+		number = parent + 1
+	}
+	if !follows(number, parent) {
+		ix.table.put(hash, number)
+	}
+	ix.occupy(number)
+	*ix.page(number) = workPage{hash: hash, parent: parent, slot: -1}
 	return number
+}
+
+// move puts a page behind another parent.
+func (ix *workIndex) move(number, parent uint32) {
+	p := ix.page(number)
+	if p.parent == parent {
+		return
+	}
+	if follows(number, parent) { // it is in the table, for else it had been found behind its parent only
+		ix.table.remove(p.hash, number)
+	}
+	p.parent = parent
 }
 
 // extend makes room for more pages. It is not given back before the index is empty.
@@ -60,19 +104,16 @@ func (ix *workIndex) extend() bool {
 	if !ix.memory.take(pagesOfChunk * bytesOfPage) {
 		return false
 	}
-	chunk := make([]workPage, pagesOfChunk)
-	ix.chunks = append(ix.chunks, chunk)
-	for i := range chunk {
-		ix.made++
-		chunk[i] = workPage{slot: -1, parent: ix.made + 1}
+	ix.chunks = append(ix.chunks, make([]workPage, pagesOfChunk))
+	ix.made += pagesOfChunk
+	for number := ix.made; number > ix.made-pagesOfChunk; number-- {
+		ix.vacate(number)
 	}
-	chunk[pagesOfChunk-1].parent = ix.free
-	ix.free = ix.made - pagesOfChunk + 1
 	return true
 }
 
 // clear gives everything back, when no worker is left that could hold anything.
 func (ix *workIndex) clear() {
 	ix.memory.add(-int64(len(ix.chunks)) * pagesOfChunk * bytesOfPage)
-	ix.pages, ix.chunks, ix.made, ix.free = map[uint64]uint32{}, nil, 0, 0
+	ix.table, ix.chunks, ix.made, ix.free = pageTable{}, nil, 0, 0
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"sort"
+	"strconv"
 
 	"github.com/smg-go/smg/workers"
 )
@@ -43,12 +44,29 @@ func (ix *workIndex) shelf(w *workers.Worker) *shelf {
 	sh := &ix.shelves[slot]
 	if sh.worker != w {
 		ix.drop(slot)
-		sh.worker, sh.bound = w, max(1, unknownCapacity/ix.pageTokens)
+		sh.worker, sh.bound = w, ix.bound(labelledCapacity(w))
 	}
 	if r := w.Report(); r != nil && r.Capacity > 0 {
-		sh.bound = int(min(max(1, r.Capacity/int64(ix.pageTokens)), 1<<30))
+		sh.bound = ix.bound(r.Capacity)
 	}
 	return sh
+}
+
+// bound is how many pages so many tokens are.
+func (ix *workIndex) bound(tokens int64) int {
+	return int(min(max(1, tokens/int64(ix.pageTokens)), 1<<30))
+}
+
+// labelledCapacity is how many tokens a worker's cache holds as its label says; unknownCapacity if it does not.
+func labelledCapacity(w *workers.Worker) int64 {
+	label := w.Spec().Labels["max_total_num_tokens"]
+	if label == "" {
+		return unknownCapacity // most have none, and an error costs an allocation
+	}
+	if n, err := strconv.ParseInt(label, 10, 64); err == nil && n > 0 {
+		return n
+	}
+	return unknownCapacity
 }
 
 // record puts a prompt that was matched on the shelf of a worker, and takes from it what is too much. The index's lock is held,
@@ -92,7 +110,7 @@ func (ix *workIndex) orphan(hash uint64) uint32 {
 	if len(ix.fallen) == 0 {
 		return 0
 	}
-	return ix.pages[hash]
+	return ix.lookUp(hash)
 }
 
 // room is a new page. When there is no memory for it the worker's oldest choices make room.
@@ -107,8 +125,8 @@ func (ix *workIndex) room(sh *shelf, hash uint64, parent uint32) uint32 {
 
 // touch notes that the newest choice is of a page, behind its parent. fresh tells that the worker did not hold it.
 func (ix *workIndex) touch(number, parent uint32, sh *shelf, slot int32) (fresh bool) {
+	ix.move(number, parent) // it may be an orphan
 	p := ix.page(number)
-	p.parent = parent // it may be an orphan
 	stamp := p.find(slot)
 	if stamp == nil {
 		ix.attach(p, slot, ix.stamp)

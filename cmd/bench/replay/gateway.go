@@ -12,9 +12,6 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// engineDefaults are those of least-work.md, section 4; the cache aside.
-var engineDefaults = engine.ModelConfig{}.Complete()
-
 // epoch is the moment at which every run begins.
 var epoch = time.Unix(1_700_000_000, 0)
 
@@ -28,8 +25,12 @@ func Defaults() policy.Settings {
 
 // gateways are the real thing: registries of workers, and policies that choose among them, without anything around them.
 type gateways struct {
-	run *run
-	all []*gateway
+	run    *run
+	all    []*gateway
+	reads  bool      // the policy reads prompts, or at least how long they are
+	polls  bool      // it reads load reports
+	tokens []uint32  // scratch
+	seen   []Segment // scratch
 }
 
 // gateway has a view of its own of the fleet.
@@ -43,7 +44,7 @@ type gateway struct {
 const modelName = "model"
 
 func newGateways(r *run, name string, settings policy.Settings) (*gateways, error) {
-	policy.Seed(r.seed + 1)
+	settings.Chance = policy.NewChance(r.seed + 1)
 	g := &gateways{run: r}
 	for range max(1, r.gateways) {
 		one, err := newGateway(r, name, settings)
@@ -52,6 +53,9 @@ func newGateways(r *run, name string, settings policy.Settings) (*gateways, erro
 		}
 		g.all = append(g.all, one)
 	}
+	wants := g.all[0].policy.Wants()
+	g.reads = wants&(pipeline.WantText|pipeline.WantTextIfRead|pipeline.WantTokens) != 0
+	g.polls = wants&pipeline.WantLoads != 0
 	return g, nil
 }
 
@@ -94,11 +98,11 @@ func newWorker(i int, c engine.ModelConfig) (*workers.Worker, error) {
 }
 
 // choose does what the stages from "candidates" to "in_flight" do. The gateway that a request comes to depends on the request alone.
-func (g *gateways) choose(c *call, tokens []uint32) int {
+func (g *gateways) choose(c *call) int {
 	c.gateway = int(mix(uint64(c.number)+g.run.seed<<32) % uint64(len(g.all)))
 	one := g.all[c.gateway]
 	c.x = &pipeline.Exchange{Client: client{key: c.req.Key}, Model: modelName, Served: true, Arrived: epoch.Add(g.run.now)}
-	c.x.Body.Stream, c.x.Prompt.Tokens = true, tokens
+	c.x.Body.Stream, c.x.Prompt.Tokens = true, g.prompt(c.req)
 	if c.req.Key != "" {
 		c.x.Key = pipeline.RoutingKey{Value: c.req.Key, Source: pipeline.HeaderKey}
 	}
@@ -111,6 +115,20 @@ func (g *gateways) choose(c *call, tokens []uint32) int {
 	c.leg.Policy = one.policy.Name()
 	c.leg.Begin()
 	return place
+}
+
+// prompt is the tokens of a request as policies see them, valid until the next one's; nil if nobody reads them.
+func (g *gateways) prompt(q *Request) []uint32 {
+	if !g.reads {
+		return nil
+	}
+	seen := q.Prompt
+	if share := g.run.tokenError; share > 0 {
+		g.seen = misjudged(g.seen[:0], q.Prompt, share, g.run.w.alike)
+		seen = g.seen
+	}
+	g.tokens = appendTokens(g.tokens[:0], seen)
+	return g.tokens
 }
 
 func (g *gateways) first(c *call) {
@@ -129,7 +147,7 @@ func (g *gateways) done(c *call) {
 }
 
 func (g *gateways) poll() {
-	if g.run.every <= 0 {
+	if g.run.every <= 0 || !g.polls {
 		return
 	}
 	at := epoch.Add(g.run.now)
@@ -151,12 +169,9 @@ const everything = workers.SentRunning | workers.SentWaiting | workers.SentTotal
 	workers.SentUsedTokens | workers.SentCapacity | workers.SentUsage | workers.SentThroughput | workers.SentHitRate |
 	workers.SentRunningLimit
 
-// upkeep does in virtual time what the maintenance of a policy set does in the background.
 func (g *gateways) upkeep() {
 	for _, one := range g.all {
-		if kept, ok := one.policy.(policy.Kept); ok {
-			kept.Upkeep(epoch.Add(g.run.now))
-		}
+		one.set.Tick()
 	}
 }
 

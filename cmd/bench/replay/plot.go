@@ -1,10 +1,13 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -31,6 +34,24 @@ func Plot(out io.Writer, rows []Row) error {
 	p.printf("</svg>\n")
 	_, err := out.Write(p.svg)
 	return err
+}
+
+// WritePlots writes a plot for each workload, size of fleet and seed into a folder, which is made if it is missing.
+func WritePlots(dir string, rows []Row) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, group := range Grouped(rows) {
+		var svg bytes.Buffer
+		if err := Plot(&svg, group); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%s-%d-%d.svg", group[0].Workload, group[0].Engines, group[0].Seed)
+		if err := os.WriteFile(filepath.Join(dir, name), svg.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type plot struct {
@@ -86,8 +107,11 @@ func (p *plot) frame(r Row) {
 		p.printf(`<path d="M%.1f %dV%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle">%.3g</text>`+"\n",
 			x, plotTop, plotHeight-plotBottom, x, plotHeight-plotBottom+16, load)
 	}
-	p.printf(`<text x="%d" y="%d" text-anchor="middle">load, 1 is the capacity of %s</text>`+"\n",
-		(plotLeft+plotWidth-plotRight)/2, plotHeight-12, knee)
+	unit := "the capacity of " + knee
+	if r.Recorded > 0 {
+		unit = fmt.Sprintf("the recorded rate, %.3g/s", r.Recorded)
+	}
+	p.printf(`<text x="%d" y="%d" text-anchor="middle">load, 1 is %s</text>`+"\n", (plotLeft+plotWidth-plotRight)/2, plotHeight-12, unit)
 }
 
 // ticks are round numbers from low to high.

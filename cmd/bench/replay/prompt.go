@@ -1,5 +1,7 @@
 package replay
 
+import "slices"
+
 // Segment is a part of a prompt: so many tokens, which are the same wherever the segment stands.
 type Segment struct {
 	ID     uint64
@@ -18,13 +20,35 @@ func tokensOf(prompt []Segment) int {
 // appendTokens appends the ids of a prompt's tokens. Segments of different ids have different tokens.
 func appendTokens(ids []uint32, prompt []Segment) []uint32 {
 	for _, s := range prompt {
-		state := mix(s.ID)
-		for range s.Tokens {
-			state = state*6364136223846793005 + 1442695040888963407 // Knuth's linear congruential generator
-			ids = append(ids, uint32(state>>33))
+		before := len(ids)
+		ids = slices.Grow(ids, s.Tokens)[:before+s.Tokens]
+		part, state := ids[before:], mix(s.ID)
+		for i := range part { // as little as will do: a run makes some hundred millions
+			state += weyl
+			part[i] = uint32(state * weyl >> 32)
 		}
 	}
 	return ids
+}
+
+// appendPages appends a digest for each whole page of a prompt. Like [engine.PageDigests] it stands for the page and all in front of it,
+// but it is made of the segments: a page is which part of which segment is where in it.
+func appendPages(digests []uint64, prompt []Segment, page int) []uint64 {
+	before, inside, room := uint64(0), uint64(0), page
+	for _, s := range prompt {
+		name := mix(s.ID)
+		for at := 0; at < s.Tokens; {
+			n := min(room, s.Tokens-at)
+			inside = mix(inside ^ mix(name^uint64(at)<<32^uint64(n)))
+			at += n
+			if room -= n; room == 0 {
+				before = mix(before ^ inside)
+				digests = append(digests, before)
+				inside, room = 0, page
+			}
+		}
+	}
+	return digests
 }
 
 // misjudged is a prompt as one sees it who counts its tokens wrongly, by up to so large a share in either direction: each segment by a
@@ -40,9 +64,12 @@ func misjudged(seen []Segment, prompt []Segment, share float64, alike uint) []Se
 // unit is a number from 0 to below 1 that depends on the id alone.
 func unit(id uint64) float64 { return float64(mix(id+0x51ed)>>11) / (1 << 53) }
 
+// weyl is an odd number without a pattern: 2^64 by the golden ratio.
+const weyl = 0x9e3779b97f4a7c15
+
 // mix scatters an id over 64 bits (the finalizer of SplitMix64).
 func mix(z uint64) uint64 {
-	z += 0x9e3779b97f4a7c15
+	z += weyl
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31

@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,6 +40,29 @@ func TestRunGivesARowForEachPolicyAndLoad(t *testing.T) {
 	require.NoError(t, Print(&table, rows))
 	require.Equal(t, 2, strings.Count(table.String(), "hot, 2 engines"), table.String())
 	require.Equal(t, 4, strings.Count(table.String(), "random"), table.String())
+}
+
+// Issue 5, part 8: deterministic for a seed, also where runs go on side by side, and in the order in which they were asked for.
+func TestRunsSideBySideGiveTheSameRows(t *testing.T) {
+	c := Config{
+		Workloads: []string{"sessions", "hot"}, Policies: []string{"power_of_two", "least_work", "cache_aware", "random"}, Engines: []int{3, 2},
+		Seeds: []uint64{1}, Loads: []float64{0.7, 0.5}, Length: 0.02, Settings: Defaults(), Poll: time.Second,
+	}
+	before := runtime.GOMAXPROCS(4)
+	defer runtime.GOMAXPROCS(before)
+	rows, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	runtime.GOMAXPROCS(1)
+	again, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, again, rows)
+	var order []string
+	for _, r := range rows {
+		order = append(order, fmt.Sprintf("%d %s %s %g", r.Engines, r.Workload, r.Policy, r.Load))
+	}
+	require.Len(t, order, 2*2*5*2)
+	require.Equal(t, []string{"3 sessions oracle 0.7", "3 sessions oracle 0.5", "3 sessions power_of_two 0.7"}, order[:3])
+	require.Equal(t, []string{"2 hot cache_aware 0.5", "2 hot random 0.7", "2 hot random 0.5"}, order[len(order)-3:])
 }
 
 func TestRunStopsWhenItIsTold(t *testing.T) {

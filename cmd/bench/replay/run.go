@@ -36,9 +36,7 @@ type run struct {
 	arrivals arrivals
 	engines  []*engine.Model
 	router   router
-	shared   bool      // the engines have one cache
-	tokens   []uint32  // scratch
-	seen     []Segment // scratch
+	shared   bool // the engines have one cache
 	spare    []*call
 	next     struct{ poll, upkeep time.Duration }
 	requests int // that will come, if all do
@@ -51,11 +49,11 @@ type run struct {
 
 // router sends requests to engines.
 type router interface {
-	// choose is the engine for a call; its prompt's tokens are valid during the call.
-	choose(c *call, tokens []uint32) int
+	// choose is the engine for a call.
+	choose(c *call) int
 	first(c *call)
 	done(c *call)
-	// poll hands over the load report of every engine.
+	// poll hands over the load report of every engine, if anybody reads them.
 	poll()
 	upkeep()
 	// quiet is an error if something is still booked after the last request.
@@ -107,7 +105,9 @@ func (r *run) models(shared *engine.KVCache) []*engine.Model {
 }
 
 func (r *run) config(i int) engine.ModelConfig {
-	c := engine.ModelConfig{KVTokens: r.w.KVTokens, PageSize: r.w.Page}.Complete()
+	c := r.w.Engine
+	c.KVTokens, c.PageSize = r.w.KVTokens, r.w.Page
+	c = c.Complete()
 	if r.slow && i == 0 {
 		c.PrefillTPS /= slowness
 		c.ITL *= slowness
@@ -190,19 +190,14 @@ func (r *run) advance(who int) {
 // send routes a request and submits it.
 func (r *run) send(q *Request) {
 	c := r.take()
-	*c = call{run: r, req: q, number: r.begun, at: r.now, job: engine.Job{Pages: c.job.Pages[:0]}}
+	*c = call{run: r, req: q, number: r.begun, at: r.now, job: c.job}
 	c.measured = r.now >= time.Duration(warmup*float64(r.ends)) && r.now <= r.ends
 	r.begun++
 	r.underWay++
 	r.stats.came(c)
-	r.tokens = appendTokens(r.tokens[:0], q.Prompt)
-	c.job.Pages = engine.PageDigests(c.job.Pages, r.tokens, r.w.Page)
-	c.job.Tokens, c.job.Output, c.job.Owner = len(r.tokens), q.Output, c
-	if r.tokenError > 0 {
-		r.seen = misjudged(r.seen[:0], q.Prompt, r.tokenError, r.w.alike)
-		r.tokens = appendTokens(r.tokens[:0], r.seen)
-	}
-	c.engine = r.router.choose(c, r.tokens)
+	c.job.Pages = appendPages(c.job.Pages[:0], q.Prompt, r.w.Page)
+	c.job.Tokens, c.job.Output, c.job.Owner = tokensOf(q.Prompt), q.Output, c
+	c.engine = r.router.choose(c)
 	r.engines[c.engine].Submit(r.now, &c.job)
 }
 

@@ -19,8 +19,8 @@ func bench(t *testing.T, f fleet, name string) *lab {
 	t.Helper()
 	w, err := NewWorkload(name, f.size, f.seed, 0.05)
 	require.NoError(t, err)
-	t.Cleanup(func() { policy.Seed(0) })
-	return &lab{ctx: t.Context(), c: Config{Settings: Defaults()}, fleet: f, w: w, began: time.Now()}
+
+	return &lab{crew: newCrew(), c: Config{Settings: Defaults()}, fleet: f, w: w, began: time.Now()}
 }
 
 // least-work.md, section 4: cache and in-flight accounts end at exactly 0; play returns an error if they do not.
@@ -29,7 +29,7 @@ func TestTheAccountsEndAtZero(t *testing.T) {
 		for _, name := range append([]string{Oracle}, policy.Names()...) {
 			t.Run(workload+"/"+name, func(t *testing.T) {
 				l := bench(t, small(), workload)
-				r, err := l.play(name, l.w.Guess*float64(l.fleet.size), false)
+				r, err := l.play(t.Context(), name, l.w.Guess*float64(l.fleet.size), false)
 				require.NoError(t, err)
 				if l.w.Lasts == 0 { // else those that would come later do not come
 					require.Equal(t, r.requests, r.begun, "all that came were sent")
@@ -48,7 +48,7 @@ func TestASeedGivesTheSameFiguresEveryTime(t *testing.T) {
 			var first result
 			for k := range 2 {
 				l := bench(t, small(), "sessions")
-				r, err := l.play(name, l.w.Guess*4, false)
+				r, err := l.play(t.Context(), name, l.w.Guess*4, false)
 				require.NoError(t, err)
 				if k == 0 {
 					first = r.stats.result()
@@ -56,7 +56,7 @@ func TestASeedGivesTheSameFiguresEveryTime(t *testing.T) {
 				require.Equal(t, first, r.stats.result())
 			}
 			l := bench(t, fleet{size: 4, gateways: 1, every: 10 * time.Second, seed: 2}, "sessions")
-			r, err := l.play(name, l.w.Guess*4, false)
+			r, err := l.play(t.Context(), name, l.w.Guess*4, false)
 			require.NoError(t, err)
 			require.NotEqual(t, first, r.stats.result(), "another seed is another run")
 		})
@@ -75,10 +75,9 @@ func TestASimulationOfOneEngineIsAnMD1Queue(t *testing.T) {
 			b.arrive(&Request{Prompt: []Segment{b.fresh(1024)}, Output: 1})
 		}
 		w.normalize()
-		l := &lab{ctx: t.Context(), c: Config{Settings: Defaults()}, fleet: fleet{size: 1, gateways: 1, seed: 1}, w: w, began: time.Now()}
-		r, err := l.play("random", load/service, false)
+		l := &lab{crew: newCrew(), c: Config{Settings: Defaults()}, fleet: fleet{size: 1, gateways: 1, seed: 1}, w: w, began: time.Now()}
+		r, err := l.play(t.Context(), "random", load/service, false)
 		require.NoError(t, err)
-		policy.Seed(0)
 
 		sum, n, wait, last := 0.0, 0, 0.0, 0.0
 		for _, q := range w.Roots {
@@ -103,7 +102,7 @@ func TestWhatChangesTheFleetChangesTheFigures(t *testing.T) {
 		f := small()
 		change(&f)
 		l := bench(t, f, "hot")
-		r, err := l.play(name, rate*l.w.Guess*4, false)
+		r, err := l.play(t.Context(), name, rate*l.w.Guess*4, false)
 		require.NoError(t, err)
 		return r.stats.result()
 	}
@@ -119,10 +118,10 @@ func TestWhatChangesTheFleetChangesTheFigures(t *testing.T) {
 // fine.
 func TestTheOracleCarriesMost(t *testing.T) {
 	l := bench(t, small(), "hot")
-	best, err := l.capacity(Oracle, l.w.Guess*4)
+	best, err := l.capacity(t.Context(), Oracle, l.w.Guess*4)
 	require.NoError(t, err)
 	for _, name := range []string{"random", "least_work"} {
-		c, err := l.capacity(name, best)
+		c, err := l.capacity(t.Context(), name, best)
 		require.NoError(t, err)
 		require.Positive(t, c)
 		require.LessOrEqual(t, c, 1.05*best, name)
@@ -133,12 +132,12 @@ func TestTheOracleCarriesMost(t *testing.T) {
 func TestCapacityIsTheHighestRateThatIsCarried(t *testing.T) {
 	for _, hint := range []float64{0.2, 1, 5} {
 		l := bench(t, small(), "shared")
-		c, err := l.capacity("round_robin", hint*l.w.Guess*4)
+		c, err := l.capacity(t.Context(), "round_robin", hint*l.w.Guess*4)
 		require.NoError(t, err)
-		carried, err := l.play("round_robin", c, false)
+		carried, err := l.play(t.Context(), "round_robin", c, false)
 		require.NoError(t, err)
 		require.LessOrEqual(t, carried.stats.result().p90, l.w.Limit.Seconds())
-		over, err := l.play("round_robin", 1.1*c, false)
+		over, err := l.play(t.Context(), "round_robin", 1.1*c, false)
 		require.NoError(t, err)
 		require.Greater(t, over.stats.result().p90, l.w.Limit.Seconds())
 	}
@@ -148,10 +147,10 @@ func TestCapacityIsTheHighestRateThatIsCarried(t *testing.T) {
 func TestARunIsGivenUpOnlyWhenItIsCertain(t *testing.T) {
 	l := bench(t, small(), "shared")
 	rate := 3 * l.w.Guess * 4
-	short, err := l.play("random", rate, true)
+	short, err := l.play(t.Context(), "random", rate, true)
 	require.NoError(t, err)
 	require.Less(t, short.begun+len(short.stats.e2e), 2*short.requests, "it stopped early")
-	whole, err := l.play("random", rate, false)
+	whole, err := l.play(t.Context(), "random", rate, false)
 	require.NoError(t, err)
 	require.Greater(t, whole.stats.result().p90, l.w.Limit.Seconds())
 }

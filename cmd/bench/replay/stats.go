@@ -42,7 +42,7 @@ func (s *stats) done(c *call, took time.Duration) {
 		return
 	}
 	s.e2e = append(s.e2e, took.Seconds())
-	standard := engineDefaults
+	standard := c.run.w.Engine.Complete()
 	s.work[c.engine] += float64(c.job.Tokens-c.job.Cached)/float64(standard.PrefillTPS) +
 		float64(c.job.Output)*standard.BatchSlowdown.Seconds()
 }

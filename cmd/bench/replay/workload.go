@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/smg-go/smg/cmd/mockengine/engine"
 )
 
 // Request is one request of a workload. It is the same in every run.
@@ -25,9 +27,13 @@ type Workload struct {
 	Limit    time.Duration // the fleet can carry a rate if 90 % of first tokens come within that
 	KVTokens int           // tokens that an engine's cache holds
 	Page     int           // tokens of a page of it
+
+	// Engine is how fast engines are and how much they run at once; what is 0 is the usual. Their cache is as the fields above say.
+	Engine   engine.ModelConfig
 	Roots    []*Request    // those that follow no other, in the order of their coming
 	Requests int           // all of them
 	Guess    float64       // requests a second that an engine may carry: where the search begins
+	Rate     float64       // requests a second at which they came once; 0: they never did
 	Lasts    time.Duration // how long a run takes at every rate; 0: as long as all requests take to come
 
 	alike uint // segments whose ids are equal but for so many bits are misjudged alike

@@ -1,10 +1,7 @@
 package replay
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -96,16 +93,43 @@ func TestWorkloadsAreAsTheSheetSays(t *testing.T) {
 	require.ErrorContains(t, err, "conv")
 }
 
-// least-work.md, section 4: equal prefixes are equal tokens, and so equal pages; all else differs.
+// least-work.md, section 4: equal prefixes are equal tokens, and so equal pages; all else differs. The pages that are made of segments are
+// alike where those are that engines make of the tokens.
 func TestPromptsShareWhatTheirSegmentsShare(t *testing.T) {
-	pages := func(prompt ...Segment) []uint64 {
-		return engine.PageDigests(nil, appendTokens(nil, prompt), pageTokens)
+	prompts := [][]Segment{
+		{{1, 128}, {2, 128}},
+		{{1, 128}, {3, 128}},
+		{{2, 128}},
+		{{2, 256}},
+		{{1, 128}},
+		{{1, 127}, {2, 128}},
+		{{1, 128}, {2, 63}},
+		{{1, 10}, {2, 10}, {1, 44}, {3, 64}},
+		{{1, 10}, {2, 11}, {1, 43}, {3, 64}},
+		{{1, 64}, {1, 64}, {1, 64}},
+		{{1, 192}},
+		{{3, 63}},
 	}
-	a, b := pages(Segment{1, 128}, Segment{2, 128}), pages(Segment{1, 128}, Segment{3, 128})
+	segments, tokens := map[uint64]uint64{}, map[uint64]uint64{}
+	for _, prompt := range prompts {
+		bySegment := appendPages(nil, prompt, pageTokens)
+		byToken := engine.PageDigests(nil, appendTokens(nil, prompt), pageTokens)
+		require.Len(t, bySegment, len(byToken))
+		for i := range byToken {
+			if known, ok := segments[byToken[i]]; ok {
+				require.Equal(t, known, bySegment[i], "page %d of %v", i, prompt)
+			}
+			if known, ok := tokens[bySegment[i]]; ok {
+				require.Equal(t, known, byToken[i], "page %d of %v", i, prompt)
+			}
+			segments[byToken[i]], tokens[bySegment[i]] = bySegment[i], byToken[i]
+		}
+	}
+	a, b := appendPages(nil, prompts[0], pageTokens), appendPages(nil, prompts[1], pageTokens)
 	require.Equal(t, a[:2], b[:2])
 	require.NotEqual(t, a[2], b[2])
 	require.NotEqual(t, a[3], b[3])
-	require.NotEqual(t, a[2], pages(Segment{2, 128})[0], "behind something else it is another page")
+	require.NotEqual(t, a[2], appendPages(nil, prompts[2], pageTokens)[0], "behind something else it is another page")
 }
 
 // least-work.md, section 5: tokens of the prompt wrong by ±30 %.
@@ -119,48 +143,4 @@ func TestMisjudgedPromptsKeepTheirPrefixes(t *testing.T) {
 		require.True(t, s.Tokens >= 700 && s.Tokens <= 1300, "%d", s.Tokens)
 	}
 	require.Equal(t, prompt, misjudged(nil, prompt, 0, 0))
-}
-
-// Issue 5, part 8: --trace takes a trace of one's own.
-func TestATraceOfOnesOwn(t *testing.T) {
-	tests := []struct{ name, trace, says string }{
-		{"is read", `{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[1,2]}` + "\n\n" + `{"timestamp":10,"input_length":512,"output_length":0,"hash_ids":[1]}`, ""},
-		{"must not be empty", "\n", "no request"},
-		{"must be JSON", "{}\nx", "line 1"},
-		{"must have an id for each block", `{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[1]}`, "one for each 512"},
-		{"must not go back in time", `{"timestamp":5,"input_length":1,"output_length":3,"hash_ids":[1]}` + "\n" + `{"timestamp":4,"input_length":1,"output_length":3,"hash_ids":[1]}`, "line 2: timestamp goes back"},
-		{"must have a prompt", `{"timestamp":5,"input_length":0,"output_length":3,"hash_ids":[]}`, "input_length"},
-		{"must not be endless", `{"timestamp":5,"input_length":1,"output_length":99999999,"hash_ids":[1]}`, "output_length"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "trace.jsonl")
-			require.NoError(t, os.WriteFile(file, []byte(tt.trace), 0o600))
-			w, err := FromTrace(file)
-			if tt.says != "" {
-				require.ErrorContains(t, err, tt.says)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, []Segment{{1, 512}, {2, 88}}, w.Roots[0].Prompt)
-			require.Equal(t, 1, w.Roots[1].Output, "an answer has a token at least")
-		})
-	}
-	_, err := FromTrace(filepath.Join(t.TempDir(), "missing"))
-	require.Error(t, err)
-}
-
-func FuzzTrace(f *testing.F) {
-	f.Add(`{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[1,2]}`)
-	f.Add(`{"timestamp":0}` + "\n" + `[]`)
-	f.Fuzz(func(t *testing.T, trace string) {
-		records, err := parseTrace(strings.NewReader(trace))
-		if err != nil {
-			return
-		}
-		for i, r := range spread(records) {
-			require.Equal(t, records[i].Input, tokensOf(r.Prompt))
-			require.Positive(t, r.Output)
-		}
-	})
 }

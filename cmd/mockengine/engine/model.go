@@ -41,7 +41,8 @@ func (c ModelConfig) Complete() ModelConfig {
 // Pages is how many pages the KV cache has.
 func (c ModelConfig) Pages() int { return c.KVTokens / c.PageSize }
 
-// Job is one request as a [Model] sees it. Who submits it fills in the first part and leaves it alone until it is over.
+// Job is one request as a [Model] sees it. Who submits it fills in the first part and leaves it alone until it is over. It may be
+// submitted again then.
 type Job struct {
 	Pages  []uint64 // digests of the prompt's whole pages; see [PageDigests]
 	Tokens int      // of the prompt; at least 1
@@ -54,8 +55,9 @@ type Job struct {
 	state    jobState
 	computed int // prompt tokens that are found or computed
 	made     int // tokens so far
-	held     int // leading pages that it has pinned or filled
-	reserved int // pages beside them
+	held     grip
+	reserved int    // pages beside those
+	refused  uint64 // changes of the cache when there was no room for it
 }
 
 // Owner is told of the tokens of a job: k counts from 0 to Output-1, with which the job is over. It must not call the model.
@@ -120,7 +122,7 @@ func (m *Model) Totals() Totals { return m.totals }
 // Submit puts a job in line at a time that is not before any other that the model was told.
 func (m *Model) Submit(now time.Duration, j *Job) {
 	j.Tokens, j.Output = max(1, j.Tokens), max(1, j.Output)
-	j.state, j.Cached, j.computed, j.made = jobWaits, 0, 0, 0
+	j.state, j.Cached, j.computed, j.made, j.refused = jobWaits, 0, 0, 0, 0
 	m.waiting = append(m.waiting, j)
 	if !m.stepping {
 		m.step(now)
@@ -165,6 +167,6 @@ func (m *Model) Advance(now time.Duration) {
 
 // give returns what a job holds of the cache.
 func (m *Model) give(j *Job) {
-	m.cache.release(j.Pages[:j.held], j.reserved)
-	j.held, j.reserved = 0, 0
+	m.cache.release(j.held, j.reserved)
+	j.held, j.reserved = j.held[:0], 0
 }

@@ -48,17 +48,19 @@ func (m *Model) running() int { return len(m.prefills) + len(m.finals) + len(m.d
 
 // admit lets a job begin, if there is room.
 func (m *Model) admit(now time.Duration, j *Job) bool {
-	if m.running() >= m.cfg.MaxRunning {
+	if m.running() >= m.cfg.MaxRunning || j.refused > 0 && j.refused == m.cache.changes {
 		return false
 	}
 	needs := min((j.Tokens+j.Output+m.cfg.PageSize-1)/m.cfg.PageSize, m.cache.capacity) // one that is too large runs alone
-	matched, ok := m.cache.admit(j.Pages[:min(len(j.Pages), needs)], needs)
+	held, ok := m.cache.admit(j.held, j.Pages[:min(len(j.Pages), needs)], needs)
+	j.held = held
 	if !ok {
+		j.refused = m.cache.changes
 		return false
 	}
 	j.state, j.Admitted = jobPrefills, now
-	j.held, j.reserved = matched, needs-matched
-	j.Cached = min(matched*m.cfg.PageSize, j.Tokens-1) // the last token is computed always: the first of the answer comes of it
+	j.reserved = needs - len(held)
+	j.Cached = min(len(held)*m.cfg.PageSize, j.Tokens-1) // the last token is computed always: the first of the answer comes of it
 	j.computed = j.Cached
 	m.totals.Prompt += int64(j.Tokens)
 	m.totals.Cached += int64(j.Cached)
@@ -70,19 +72,10 @@ func (m *Model) compute(j *Job, left int) int {
 	n := min(left, j.Tokens-j.computed)
 	j.computed += n
 	m.totals.Computed += int64(n)
-	for whole := min(j.computed/m.cfg.PageSize, len(j.Pages)); j.held < whole && j.reserved > 0; j.held++ {
-		if !m.cache.fill(j.Pages[j.held]) {
-			m.twin(j)
-		}
-		j.reserved--
+	for whole := min(j.computed/m.cfg.PageSize, len(j.Pages)); len(j.held) < whole && j.reserved > 0; j.reserved-- {
+		j.held = m.cache.fill(j.held, j.Pages[len(j.held)])
 	}
 	return n
-}
-
-// twin lets a job that has computed a page twice hold the one that is found, and give its own back.
-func (m *Model) twin(j *Job) {
-	m.cache.pin(m.cache.pages[j.Pages[j.held]])
-	m.cache.reserved--
 }
 
 // finish ends a step: a token for all that have their prompt.
