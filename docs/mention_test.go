@@ -120,7 +120,7 @@ func flags(t *testing.T) map[string]bool {
 		known[f] = true
 	}
 	asked := []string{"mockengine --help", "smg --help", "smg config check --help"}
-	out, err := m.run("for c in launch start serve demo explain pipelines config version; do smg $c --help >/dev/null && echo command $c; done")
+	out, err := m.run("for c in launch start serve demo explain simulate pipelines config version; do smg $c --help >/dev/null && echo command $c; done")
 	require.NoError(t, err, out)
 	for _, found := range regexp.MustCompile(`(?m)^command (\w+)$`).FindAllStringSubmatch(out, -1) {
 		known["smg "+found[1]] = true

@@ -28,6 +28,7 @@ type Config struct {
 	LogConfig      `group:"Logging"`
 	MetricsConfig  `group:"Metrics"`
 	TraceConfig    `group:"Tracing"`
+	RecordConfig   `group:"Recording"`
 	RuntimeConfig  `group:"Runtime"`
 }
 

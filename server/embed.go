@@ -50,6 +50,9 @@ func New(cfg *Config, log *slog.Logger) (*Gateway, error) {
 	g := &Gateway{gateway: inner}
 	chains, err := inner.chains()
 	if err == nil {
+		err = inner.open()
+	}
+	if err == nil {
 		err = g.Use(chains...)
 	}
 	if err != nil {

@@ -17,10 +17,11 @@ import (
 
 // gateway is what the routes share, made once.
 type gateway struct {
-	cfg     *Config
-	log     *slog.Logger
-	metrics *telemetry.Metrics
-	tracing *telemetry.Tracing // nil: off
+	cfg      *Config
+	log      *slog.Logger
+	metrics  *telemetry.Metrics
+	tracing  *telemetry.Tracing // nil: off
+	recorder *stages.Recorder   // of no file without --record
 
 	registry *workers.Registry
 	enroller *workers.Enroller
@@ -48,6 +49,7 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 		registry: workers.NewRegistry(), demand: &pipeline.Demand{},
 		runtime: pipeline.NewRuntime(log),
 	}
+	g.recording()
 	var err error
 	g.policies, err = policy.NewSet(cfg.Policy, policySettings(cfg, log, metrics), g.demand, telemetry.WithTarget(log, "smg::policies::registry"))
 	if err != nil {
@@ -199,6 +201,9 @@ func (g *gateway) close(ctx context.Context) {
 	g.runtime.Stop(ctx)
 	g.enroller.Close()
 	g.transport.CloseIdleConnections()
+	if err := g.recorder.Close(); err != nil {
+		g.log.Warn("the file of --record could not be closed", "error", err)
+	}
 	// The grace period of requests is not that of their spans: those of the last ones have just ended.
 	if err := g.tracing.Close(context.WithoutCancel(ctx)); err != nil {
 		g.log.Warn("the last spans could not be sent", "error", err)

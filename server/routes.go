@@ -24,6 +24,7 @@ func (g *gateway) inference(route string, kind stages.Kind) (*pipeline.Chain, er
 		stages.Prompt(g.demand, kind),
 		g.routingKey(kind),
 		stages.Account(endpoint, g.metrics),
+		stages.Record(g.recorder, path, kind),
 		stages.Retry(g.retries, endpoint, g.metrics), // from here on: once for each attempt
 		stages.ExplainHeader(),
 		stages.Candidates(g.registry, g.startup, g.health),
@@ -41,7 +42,10 @@ func (g *gateway) inference(route string, kind stages.Kind) (*pipeline.Chain, er
 // wanted is a chain without the stages that are off.
 func (g *gateway) wanted(c *pipeline.Chain, err error) (*pipeline.Chain, error) {
 	if err == nil && !g.cfg.ExplainHeader {
-		return c.Without("explain_header")
+		c, err = c.Without("explain_header")
+	}
+	if err == nil && g.cfg.Record == "" {
+		c, err = c.Without("record")
 	}
 	return c, err
 }

@@ -89,6 +89,9 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 	if s.gateway, err = newGateway(cfg, log, metrics); err != nil {
 		return s, err
 	}
+	if err := s.gateway.open(); err != nil {
+		return s, err
+	}
 	handler, err := s.gateway.handler()
 	if err != nil {
 		return s, err

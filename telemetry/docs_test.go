@@ -34,6 +34,7 @@ var areas = []area{
 	},
 	{"Admission", "The limiter in front of the routes.", []string{"smg_admission_"}},
 	{"Tracing", "What became of spans. Tracing is off unless it is turned on.", []string{"smg_trace_"}},
+	{"Recording", "What became of the lines of `--record`.", []string{"smg_record_"}},
 	{
 		"Routing", "Requests that are routed to a worker: each is counted once, however many attempts it takes; `smg_router_upstream_*` count attempts.",
 		[]string{"smg_router_"},

@@ -27,6 +27,7 @@ type Metrics struct {
 	Traces    *TraceMetrics     // spans
 	Policies  *PolicyMetrics    // decisions
 	Loads     *LoadMetrics      // polls of engines
+	Records   *RecordMetrics    // requests that are recorded
 
 	families families
 	models   labelSet
@@ -59,6 +60,7 @@ func NewMetrics(o Options) *Metrics {
 	m.Traces = newTraceMetrics(f)
 	m.Policies = newPolicyMetrics(f)
 	m.Loads = newLoadMetrics(f)
+	m.Records = newRecordMetrics(f)
 	return m
 }
 

@@ -145,6 +145,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_manual_policy_branch_total counter [branch]",
 		"smg_manual_policy_cache_entries gauge []",
 		"smg_prefix_hash_policy_branch_total counter [branch]",
+		"smg_record_requests_total counter [result]",
 		"smg_router_generation_duration_seconds histogram [router_type backend_type model endpoint]",
 		"smg_router_request_body_path_total counter [path reason]",
 		"smg_router_request_buffers_released_early_bytes_total counter []",
@@ -286,6 +287,7 @@ func TestClosedLabelSetsAreThereAtZeroFromTheStart(t *testing.T) {
 		{"smg_worker_overload_shed_total", 3},
 		{"smg_worker_overload_fallback_total", 3},
 		{"smg_log_lines_dropped_total", 2},
+		{"smg_record_requests_total", 3},
 		{"smg_runtime_stalls_total", 1},
 	}
 	for _, tt := range tests {

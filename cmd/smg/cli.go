@@ -21,6 +21,7 @@ type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Start engines and the gateway in front of them (--model), or the gateway alone."`
 	Demo      demoCmd      `cmd:"" help:"Start the gateway in front of built-in mock engines, to try it."`
 	Explain   explainCmd   `cmd:"" help:"Ask a gateway that runs which worker a request would go to, and why."`
+	Simulate  simulateCmd  `cmd:"" help:"Tell which policy would suit the traffic of a recording, by a simulation."`
 	Pipelines pipelinesCmd `cmd:"" help:"Print the stages of each route."`
 	Config    configCmd    `cmd:"" help:"Look at the configuration."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

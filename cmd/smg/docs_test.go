@@ -294,7 +294,7 @@ func helpOf(f *kong.Flag) string {
 }
 
 // units are the types of the configuration whose numbers measure something.
-var units = map[string]string{"Seconds": "whole seconds", "Milliseconds": "whole milliseconds"}
+var units = map[string]string{"Seconds": "whole seconds", "Milliseconds": "whole milliseconds", "Duration": "time, such as `1.5s`"}
 
 func valuesOf(f *kong.Flag) string {
 	if f.Enum != "" {

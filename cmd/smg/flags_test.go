@@ -50,7 +50,7 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 		violated[v.Flag] = true
 	}
 	for _, flag := range launchFlags(t) {
-		free := flag.IsBool() || flag.Enum != "" || flag.Name == "config" || flag.Name == "log-dir"
+		free := flag.IsBool() || flag.Enum != "" || flag.Name == "config" || flag.Name == "log-dir" || flag.Name == "record"
 		require.NotEqual(t, free, violated["--"+flag.Name], "--%s is either free or checked", flag.Name)
 	}
 }
