@@ -40,6 +40,7 @@ bench:
     go test -run - -bench . -benchmem ./...
     go run ./cmd/bench overhead
     go run ./cmd/bench stream
+    go run ./cmd/bench faults
 
 # smg in front of real engines, which are installed below .cache/engines first (6 GB).
 engines:

@@ -28,6 +28,10 @@ var notRun = []leaving{
 		"it takes minutes, and a quiet machine", ".ci/run runs it with --short, and cmd/bench tests its flags", "",
 	},
 	{
+		regexp.MustCompile(`^go run \./cmd/bench faults --`),
+		"it takes minutes", ".ci/run runs it with --short, and cmd/bench has a test that runs less of it", "",
+	},
+	{
 		regexp.MustCompile(`^examples/engines/llama-cpp\.sh start (\d+)$`),
 		"it compiles an engine", "examples/engines/check.sh starts it in .ci/run", "mockengine --port ${1} --model tiny",
 	},

@@ -9,6 +9,8 @@ type RequestBody struct {
 	Reason string
 	// Bytes is the body as the client wrote it, with the edits that stages have made. It is valid while the request lasts.
 	Bytes []byte
+	// ContentType is what the worker is told that the body is; "" is application/json.
+	ContentType string
 	// Peeked are the bytes of a streamed body that were read to look for a model; they go first.
 	Peeked []byte
 	// Stream tells that the client asked for a streamed answer.

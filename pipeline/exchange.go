@@ -17,6 +17,7 @@ type Exchange struct {
 	Arrived time.Time // when the chain got the request
 
 	ID     string        // the request id
+	Tenant string        // whom the request is counted for, such as "auth:acme"; "" in a chain that does not find out
 	Body   RequestBody   // what the client sent
 	Model  string        // the canonical id of the model, "" if the request names none
 	Asked  string        // the model as the client named it
@@ -29,6 +30,9 @@ type Exchange struct {
 	Judge   Judge        // who decides whether an answer is held back; nil: every answer is relayed
 	Explain *Explanation // not nil: filters and policies note what they did
 	DryRun  bool         // nothing is booked, counted or recorded
+
+	// Withheld tells that the client's Authorization is for the gateway alone: no worker may see it.
+	Withheld bool
 
 	chain     *Chain
 	trace     Trace         // nil: nothing is recorded
@@ -117,7 +121,7 @@ func (x *Exchange) Charge(w *workers.Worker) bool {
 
 func contains(list []*workers.Worker, w *workers.Worker) bool {
 	for _, m := range list {
-		if m == w {
+		if m == w || m.ID() == w.ID() { // another revision of it is the same engine
 			return true
 		}
 	}
@@ -212,6 +216,7 @@ func (x *Exchange) reset() {
 	x.Legs.clear()
 	x.Client, x.Arrived, x.ID, x.Body, x.Model, x.Asked, x.Served = nil, time.Time{}, "", RequestBody{}, "", "", false
 	x.Prompt, x.Key, x.Judge, x.Explain, x.DryRun = RoutingPrompt{}, RoutingKey{}, nil, nil, false
+	x.Tenant, x.Withheld = "", false
 	x.Number, x.Pool, x.Candidates = 0, workers.List{}, workers.List{}
 	x.trace, x.timed, x.behind = nil, false, 0
 	x.chain, x.status, x.headAt, x.code, x.concluded, x.base = nil, 0, time.Time{}, "", false, 0

@@ -19,6 +19,7 @@ func (f *builtin) usualGiver() string { return f.giver }
 // The facts that the stages of smg work with, and the field of the [Exchange] that each stands for.
 var (
 	RequestID  Fact = &builtin{"request_id", "request_id"}   // Exchange.ID
+	Tenant     Fact = &builtin{"tenant", "tenant"}           // Exchange.Tenant
 	BodyPath   Fact = &builtin{"body_path", "buffer"}        // Exchange.Body.Streamed: whether the body is read before a worker is chosen
 	Body       Fact = &builtin{"body", "body"}               // Exchange.Body
 	Model      Fact = &builtin{"model", "model"}             // Exchange.Model

@@ -28,8 +28,11 @@ func answerJSON(x *pipeline.Exchange, status int, v any, fields ...pipeline.Fiel
 	return answer(x, status, "application/json", body, fields...)
 }
 
-// adminForm is the form of errors on the routes that operators use.
-func adminForm(e *pipeline.Error, _ string) (contentType string, body []byte) {
+// adminForm is the form of errors on the routes that operators use. Who may not ask is told so as everywhere.
+func adminForm(e *pipeline.Error, id string) (contentType string, body []byte) {
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		return pipeline.OpenAIForm(e, id)
+	}
 	body, _ = json.Marshal(struct { // strings alone: cannot fail
 		Error string `json:"error"`
 		Code  string `json:"code"`

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -65,15 +66,49 @@ func TestC17EveryFormOfAWorkersURLReachesIt(t *testing.T) {
 	}
 }
 
+// C17: so is an https form, if its authority is known.
+func TestC17AnHTTPSFormReachesItsWorker(t *testing.T) {
+	a := newAuthority(t)
+	w := secureWorker(t, &tls.Config{Certificates: []tls.Certificate{a.issue(t, "worker").Pair}}, workerPlan{Prefix: "/base"})
+	trusting := func(c *Config) { c.CACertPaths = []string{a.CA} }
+	for _, tt := range []struct{ name, url, host string }{
+		{"an address", "https://127.0.0.1:" + w.Port + "/base", "127.0.0.1:" + w.Port},
+		{"a name, and a slash", "https://localhost:" + w.Port + "/base/", "localhost:" + w.Port},
+	} {
+		for _, how := range []string{"by flag", "by POST /workers"} {
+			t.Run(tt.name+" "+how, func(t *testing.T) {
+				before := len(w.Seen(""))
+				g := enrolled(t, how, tt.url, trusting)
+				require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)
+				require.Equal(t, 1, g.gateway.registry.Len())
+				seen := w.Seen("")[before:]
+				require.NotEmpty(t, seen)
+				for _, s := range seen {
+					require.Equal(t, tt.host, s.Host)
+					require.True(t, strings.HasPrefix(s.URI, "/base/"), s.URI)
+					require.NotContains(t, s.URI, "//")
+				}
+			})
+		}
+	}
+}
+
 // enrolled is a gateway with one worker that serves.
-func enrolled(t *testing.T, how, url string) *running {
+func enrolled(t *testing.T, how, url string, configure ...func(*Config)) *running {
 	t.Helper()
+	configured := func(c *Config) {
+		for _, f := range configure {
+			f(c)
+		}
+		if how == "by flag" {
+			fronting(url)(c)
+		}
+	}
+	g := start(t, configured)
 	if how == "by flag" {
-		g := start(t, fronting(url))
 		g.serving(t, 1)
 		return g
 	}
-	g := start(t, nil)
 	require.Equal(t, http.StatusAccepted, g.post(t, "/workers", `{"url":"`+url+`"}`).StatusCode)
 	g.serving(t, 1)
 	return g

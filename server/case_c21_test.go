@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -72,6 +73,49 @@ func TestC21NothingOfOneConnectionCrossesToTheOther(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// C21 over HTTP/2: the same, and nothing of HTTP/1.1's framing; the connection serves on.
+func TestC21NothingOfOneConnectionCrossesToTheOtherOverHTTP2(t *testing.T) {
+	a := newAuthority(t)
+	e := engine.Start(t, engine.Config{})
+	g := startSecure(t, a, a.issue(t, "gateway"), nil, e.URL)
+	client := a.secureClient(t, "h2")
+	for _, tt := range []struct {
+		name, request string
+		fault         engine.Fault
+		body          string
+	}{
+		{"a stream", chats, engine.Fault{Headers: perHop, Chunks: fiveEvents, ITLMillis: 5}, strings.Join(fiveEvents, "")},
+		{"an answer with a length", chat, engine.Fault{Headers: perHop, Body: `{"a":1}`}, `{"a":1}`},
+		{"an error", chat, engine.Fault{Headers: perHop, Status: 400, Body: `{"a":1}`}, `{"a":1}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e.ClearRequests()
+			e.SetFaults(tt.fault)
+			req, err := http.NewRequest(http.MethodPost, g.URL+chatPath, strings.NewReader(tt.request))
+			require.NoError(t, err)
+			req.Header = http.Header{"Content-Type": {"application/json"}, "Te": {"trailers"}, "Proxy-Authorization": {"x"}}
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, max(tt.fault.Status, http.StatusOK), resp.StatusCode)
+			require.Equal(t, 2, resp.ProtoMajor)
+			require.Equal(t, tt.body, string(body))
+			require.Equal(t, []string{"a=1", "b=2"}, resp.Header["Set-Cookie"])
+			require.Equal(t, []string{"yes"}, resp.Header["X-Keep"])
+			for _, name := range []string{
+				"X-Foo", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Trailer", "Upgrade", "Te", "Connection", "Transfer-Encoding",
+			} {
+				require.NotContains(t, resp.Header, name)
+			}
+			requireNothingPerHop(t, e)
+			e.SetFaults()
+			require.Equal(t, http.StatusOK, askOver(t, client, http.MethodPost, g.URL+chatPath, chat).StatusCode)
+		})
 	}
 }
 

@@ -26,22 +26,9 @@ func startSpread(t *testing.T, fault engine.Fault, n int) (*running, []*engine.R
 	g := start(t, func(c *Config) {
 		c.Policy, c.BalanceAbs, c.BalanceRel, c.LoadMonitorInterval = "cache_aware", 4, 1.5, 3600
 	}, all...)
+	g.serving(t, n)
 	g.reported(t, n)
 	return g, all
-}
-
-// reported waits until so many workers serve and have reported their load.
-func (g *running) reported(t *testing.T, n int) {
-	t.Helper()
-	g.serving(t, n)
-	g.until(t, func() bool {
-		for _, w := range g.gateway.registry.All() {
-			if w.Report() == nil {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // sentTo are how many requests each worker got, in the order of registration.
@@ -128,6 +115,7 @@ func TestC27ABusyWorkerGetsTheFewestMisses(t *testing.T) {
 		e := engine.Start(t, engine.Config{Keep: -1})
 		g.enrol(t, e.URL)
 	}
+	g.serving(t, 4)
 	g.reported(t, 4)
 	for i := range 6 {
 		large := fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":%q}]}`, strings.Repeat(fmt.Sprint(i/2, " is a large prompt "), 300))

@@ -190,3 +190,28 @@ func TestC40WhatIsNoRouteIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// C40, http-dataplane.md section 12.1: a preflight needs no key, and a browser may read that its request does.
+func TestC40PreflightsNeedNoKey(t *testing.T) {
+	e := engine.Start(t, engine.Config{})
+	g := start(t, func(c *Config) {
+		key := "k"
+		c.CORSAllowedOrigins, c.APIKey = []string{friend}, &key
+	}, e)
+	for _, path := range []string{chatPath, "/workers", "/flush_cache"} {
+		r := g.do(t, http.MethodOptions, path, "", "Origin", friend, "Access-Control-Request-Method", "POST",
+			"Access-Control-Request-Headers", "authorization,content-type,x-stainless-os")
+		require.Equal(t, http.StatusNoContent, r.StatusCode)
+		require.Equal(t, []string{friend}, r.Header.Values("Access-Control-Allow-Origin"))
+	}
+	before := len(posts(e))
+	r := g.post(t, chatPath, chat, "Origin", friend)
+	requireJSONError(t, r, http.StatusUnauthorized, "invalid_api_key")
+	require.Equal(t, []string{friend}, r.Header.Values("Access-Control-Allow-Origin"))
+	require.Len(t, posts(e), before)
+	for _, body := range []string{chat, chats} {
+		r = g.post(t, chatPath, body, "Origin", friend, "Authorization", "Bearer k")
+		require.Equal(t, http.StatusOK, r.StatusCode, r.Body)
+		require.Equal(t, []string{friend}, r.Header.Values("Access-Control-Allow-Origin"))
+	}
+}

@@ -24,6 +24,7 @@ type client struct {
 	conn    *conn // nil if the server was not made by this package, or speaks HTTP/2
 	allow   string
 	aborted bool
+	reading bool // the body has begun to be read
 
 	// For requests without a connection of this package:
 	patience time.Duration // how long one Read may wait; 0: for ever
@@ -56,6 +57,7 @@ func (c *client) release() {
 		c.conn.endPatience()
 	}
 	c.w, c.r, c.conn, c.allow, c.aborted, c.ownsCORS, c.stops, c.patience = nil, nil, nil, "", false, false, nil, 0
+	c.reading = false
 	c.deadline.Store(0)
 	c.stopped.Store(false)
 	clients.Put(c)
@@ -95,6 +97,7 @@ func (c *client) Headers(yield func(name, value string) bool) {
 // Read ends reading when it fails. Else net/http, which reads what is left of a body before it sends an answer, would wait for a
 // client that has stalled, and the client for its 408.
 func (c *client) Read(p []byte) (int, error) {
+	c.reading = true
 	if c.patience > 0 {
 		c.setReadDeadline(time.Now().Add(c.patience))
 	}
@@ -260,6 +263,7 @@ func (c *client) readFailed() bool {
 
 func (c *client) Watch(w pipeline.GoneWatcher) {
 	if c.conn != nil {
+		c.takeIn()
 		c.conn.departure.Watch(w)
 		return
 	}
@@ -273,6 +277,27 @@ func (c *client) Watch(w pipeline.GoneWatcher) {
 			w.ClientGone()
 		}
 	})
+}
+
+// What the system takes in of a body that nobody reads.
+const (
+	takenInAnyway = 64 << 10
+	takenInAtMost = 1 << 20
+)
+
+// takeIn lets the system take in the rest of a body that nobody reads yet, within limits: that the client has left comes behind the last
+// byte that it has sent. The memory is the system's, and used only by what has come.
+func (c *client) takeIn() {
+	if c.reading || c.r.ContentLength >= 0 && c.r.ContentLength <= takenInAnyway {
+		return
+	}
+	n := int64(takenInAtMost)
+	if c.r.ContentLength > 0 {
+		n = min(n, c.r.ContentLength+takenInAnyway)
+	}
+	if tcp, ok := c.conn.Conn.(interface{ SetReadBuffer(bytes int) error }); ok {
+		_ = tcp.SetReadBuffer(int(n))
+	}
 }
 
 func (c *client) Unwatch(w pipeline.GoneWatcher) {

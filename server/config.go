@@ -12,42 +12,53 @@ import (
 //
 // A Config is checked with [Config.Validate] before anything is bound or contacted, and not changed after that.
 type Config struct {
-	WorkerConfig   `group:"Worker Configuration"`
-	PolicyConfig   `group:"Routing Policy"`
-	CacheConfig    `group:"Cache-Aware Routing"`
-	PrefixConfig   `group:"Prefix Hash Routing"`
-	WaitConfig     `group:"Least Load Routing"`
-	SessionConfig  `group:"Sessions"`
-	ExplainConfig  `group:"Explaining Choices"`
-	OverloadConfig `group:"Worker Overload Protection"`
-	LoadConfig     `group:"Load Monitoring"`
-	RequestConfig  `group:"Request Handling"`
-	RetryConfig    `group:"Retry"`
-	BreakerConfig  `group:"Circuit Breaker"`
-	HealthConfig   `group:"Health Checks"`
-	LogConfig      `group:"Logging"`
-	MetricsConfig  `group:"Metrics"`
-	TraceConfig    `group:"Tracing"`
-	RecordConfig   `group:"Recording"`
-	RuntimeConfig  `group:"Runtime"`
+	WorkerConfig    `group:"Worker Configuration"`
+	PolicyConfig    `group:"Routing Policy"`
+	CacheConfig     `group:"Cache-Aware Routing"`
+	PrefixConfig    `group:"Prefix Hash Routing"`
+	WaitConfig      `group:"Least Load Routing"`
+	SessionConfig   `group:"Sessions"`
+	ExplainConfig   `group:"Explaining Choices"`
+	OverloadConfig  `group:"Worker Overload Protection"`
+	LoadConfig      `group:"Load Monitoring"`
+	RequestConfig   `group:"Request Handling"`
+	AdmissionConfig `group:"Admission"`
+	AuthConfig      `group:"Authentication"`
+	JWTConfig       `group:"Tokens of Operators"`
+	RetryConfig     `group:"Retry"`
+	BreakerConfig   `group:"Circuit Breaker"`
+	HealthConfig    `group:"Health Checks"`
+	RecoveryConfig  `group:"Health Checks"`
+	JobConfig       `group:"Job Queue"`
+	RankConfig      `group:"Worker Configuration"`
+	LogConfig       `group:"Logging"`
+	MetricsConfig   `group:"Metrics"`
+	TraceConfig     `group:"Tracing"`
+	RecordConfig    `group:"Recording"`
+	TLSConfig       `group:"TLS"`
+	RuntimeConfig   `group:"Runtime"`
 }
 
 // Default returns a configuration with every flag at its default; it is valid, and has no workers.
 func Default() *Config {
 	return &Config{
-		WorkerConfig:  defaultWorker(),
-		PolicyConfig:  defaultPolicy(),
-		CacheConfig:   defaultCache(),
-		PrefixConfig:  defaultPrefix(),
-		WaitConfig:    defaultWait(),
-		SessionConfig: defaultSessions(),
-		LoadConfig:    defaultLoad(),
-		RequestConfig: defaultRequest(),
-		RetryConfig:   defaultRetry(),
-		BreakerConfig: defaultBreaker(),
-		HealthConfig:  defaultHealth(),
-		LogConfig:     LogConfig{LogLevel: "info"},
-		MetricsConfig: defaultMetrics(),
+		WorkerConfig:    defaultWorker(),
+		PolicyConfig:    defaultPolicy(),
+		CacheConfig:     defaultCache(),
+		PrefixConfig:    defaultPrefix(),
+		WaitConfig:      defaultWait(),
+		SessionConfig:   defaultSessions(),
+		LoadConfig:      defaultLoad(),
+		RequestConfig:   defaultRequest(),
+		AdmissionConfig: defaultAdmission(),
+		AuthConfig:      defaultAuth(),
+		JWTConfig:       defaultJWT(),
+		RetryConfig:     defaultRetry(),
+		BreakerConfig:   defaultBreaker(),
+		HealthConfig:    defaultHealth(),
+		JobConfig:       defaultJobs(),
+		LogConfig:       LogConfig{LogLevel: "info"},
+		MetricsConfig:   defaultMetrics(),
 	}
 }
 

@@ -23,14 +23,18 @@ type conn struct {
 
 	idle     atomic.Bool     // it waits for a request to begin
 	timedOut func(idle bool) // told once; nil then
+	late     bool            // it has been; of the goroutine that reads, and writes if there is no request
 
 	deadline atomic.Int64 // the read deadline that net/http has asked for, in nanoseconds since began; 0: none
 	set      int64        // the one that the socket has; the reading goroutine's
 
+	guard guard // of what is read; the reading goroutine's
+
 	departure pipeline.Departure
 }
 
-// clientListener hands out connections that notice when their client leaves.
+// clientListener hands out connections that notice when their client leaves, but for those with HTTP/2: net/http insists on the
+// type of theirs, and tells for each of their requests when the client has left.
 type clientListener struct {
 	net.Listener
 	hangups  *hangups
@@ -42,17 +46,36 @@ func (l clientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	secure, _ := c.(*tls.Conn)
+	if secure != nil && secure.ConnectionState().NegotiatedProtocol == "h2" {
+		return c, nil
+	}
 	own := &conn{Conn: c, timedOut: l.timedOut}
 	if l.hangups.add(own) {
 		own.hangups = l.hangups
 	}
+	if secure != nil {
+		return secureConn{own, secure}, nil
+	}
 	return own, nil
 }
+
+// secureConn is a connection over TLS. That it has a ConnectionState makes net/http tell of it in requests.
+type secureConn struct {
+	*conn
+	secure *tls.Conn
+}
+
+// ConnectionState is that of the handshake, which is over.
+func (c secureConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
 // Read reads from the network. The background read of net/http, which alone asks for a single byte, ends at once and without an
 // effect if the connection is watched otherwise: it is there to notice a client that leaves, and costs a goroutine's sleep, a
 // read and two deadlines a request.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.guard.err != nil {
+		return 0, c.guard.err
+	}
 	if c.hangups != nil {
 		if len(p) == 1 {
 			return 0, nil
@@ -68,9 +91,29 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.departure.Happen()
 	case c.timedOut != nil && c.hangups != nil && c.patience.Load() == 0 && c.deadline.Load() > 0: // neither a body nor called off
 		c.timedOut(c.idle.Load())
-		c.timedOut = nil
+		c.timedOut, c.late = nil, true
 	}
-	return n, err
+	if n == 0 {
+		return n, err
+	}
+	good, refused := c.guard.pass(p[:n])
+	if good == 0 && refused != nil {
+		return 0, refused
+	}
+	return good, err
+}
+
+// Write writes to the network. The answers that net/http has for what is no request get the form of all others; the one for half a
+// line, which it takes for a whole one when time is up, is left out.
+func (c *conn) Write(p []byte) (int, error) {
+	answer := refusal(p, c.guard.err)
+	switch {
+	case answer == nil:
+		return c.Conn.Write(p)
+	case c.late:
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(p), c.refuse(answer)
 }
 
 // SetReadDeadline notes the deadline until the connection is read: net/http moves it four times a request, mostly between reads.
@@ -144,7 +187,7 @@ func (c *conn) endPatience() {
 
 // noteState keeps in mind what a connection waits for.
 func noteState(c net.Conn, s http.ConnState) {
-	if own, ok := c.(*conn); ok {
+	if own := ownConn(c); own != nil {
 		own.idle.Store(s == http.StateIdle)
 	}
 }
@@ -153,11 +196,19 @@ type connKey struct{}
 
 // withConn remembers the connection for its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	if own, ok := c.(*conn); ok {
+	if own := ownConn(c); own != nil {
 		return context.WithValue(ctx, connKey{}, own)
 	}
 	return ctx
+}
+
+// ownConn is the connection of this package that net/http was given; nil if it is none.
+func ownConn(c net.Conn) *conn {
+	switch c := c.(type) {
+	case *conn:
+		return c
+	case secureConn:
+		return c.conn
+	}
+	return nil
 }

@@ -14,13 +14,33 @@ var explanations = []explained{
 	{
 		"The request", "What is wrong before anybody has looked into the body.", "",
 		[]explanation{
+			{"malformed_request", "What the client sent is no HTTP request, or one that two readers could understand in two ways: lines that end without CR, folded header fields, more than one length.", "Look at the client, and at proxies between; the message says what is wrong. The connection is closed."},
+			{"request_headers_too_large", "The head of the request is longer than 1 MiB.", "Send fewer or shorter headers."},
+			{"unsupported_transfer_encoding", "The body is transferred in a way that the gateway does not know.", "Send it with `Content-Length`, or `Transfer-Encoding: chunked`."},
+			{"unsupported_http_version", "The client does not speak HTTP/1.0, HTTP/1.1 or, over TLS, HTTP/2.", "Use one of these."},
 			{"unknown_url", "No route has this path.", "Correct the path; `smg pipelines` lists the routes."},
 			{"method_not_allowed", "The path is known, the method is not.", "Use a method from the `Allow` header."},
 			{"json_parse_error", "The `Content-Type` of an inference request is not JSON.", "Send `Content-Type: application/json`."},
+			{"invalid_multipart", "The `Content-Type` of a transcription is not `multipart/form-data` with a boundary.", "Send a form, and let the HTTP library write its `Content-Type`."},
 			{"unsupported_content_encoding", "The body is compressed, and the gateway would have to read it.", "Send the body as it is, without `Content-Encoding`."},
 			{"request_body_too_large", "The body is longer than `--max-payload-size`, by its declared length or while it is read.", "Send less, or raise `--max-payload-size`."},
 			{"request_body_stalled", "The client sent nothing of the body for `--stream-body-stall-timeout-secs`, or so slowly that an attempt ran out of time.", "Look at the client and the network between; it may send the request again."},
 			{"request_body_aborted", "The body ended before its declared length, or its chunks are malformed.", "Look at the client, and at proxies between."},
+		},
+	},
+	{
+		"Who may ask", "Which routes ask for what is in [access](access.md).", "",
+		[]explanation{
+			{"invalid_api_key", "The request has no `Authorization: Bearer` with a key, or with another one than the route asks for. On routes for operators also a token that is not valid; the message says why.", "Send the right key. `x-api-key` is not read."},
+			{"admin_role_required", "The key or token is known, and its role on routes for operators is `user`.", "Ask with a key of an admin; for tokens look at `--jwt-role-claim` and `--jwt-role-mapping`."},
+		},
+	},
+	{
+		"Too many requests", "Nobody has looked into the body yet, and no worker was asked. `Retry-After` is how long the queue takes to drain as fast as it " +
+			"has lately, 1 to 60 s; 2 s as long as that is not known.", "",
+		[]explanation{
+			{"admission_queue_full", "As many requests are served as `--max-concurrent-requests` allows, and as many wait as `--queue-size` does.", "Wait as `Retry-After` says. If the engines could do more, raise the flags; `smg_admission_queue_depth` shows the queue."},
+			{"admission_queue_timeout", "The request has waited for `--queue-timeout-secs` to be let in.", "Wait as `Retry-After` says. If it stays, the engines are too slow for what is asked of them."},
 		},
 	},
 	{
@@ -61,6 +81,8 @@ var explanations = []explained{
 		[]explanation{
 			{"missing_model", "The gateway serves several models (`--enable-igw`) and the request names none.", "Name a model in the body."},
 			{"model_not_found", "Workers are registered, and none of them serves this model.", "`GET /v1/models` lists what is served; names are case-sensitive. `--model-alias` adds a name."},
+			{"request_preparation_failed", "The worker is one data-parallel rank of its engine, and the body is no JSON object that could say which.", "Send a JSON object."},
+			{"dp_aware_not_supported", "A form was sent, and the model is served by data-parallel ranks alone, which forms cannot be told apart for.", "Register the engine without ranks as well, or send such requests to the engine."},
 			{"no_available_workers", "Workers serve the model and none of them may be chosen: unhealthy, draining, or behind an open circuit breaker; or no worker is registered at all. The message counts the reasons.", "Wait as `Retry-After` says. If it stays, look at `GET /workers` and the log."},
 			{"worker_overload_protection_shed", "Every worker that serves is over a ceiling of its load, or the chosen one went over it just before it was sent the request.", "Wait as `Retry-After` says: no verdict changes sooner. Add workers, or raise the ceilings."},
 			{"no_models_available", "`GET /v1/models` was asked and no worker is registered.", "Wait until one is, or register one."},

@@ -184,10 +184,13 @@ func writeChains(b *strings.Builder, views []routeView) {
 
 // routesWith says in which chains a stage is.
 func routesWith(views []routeView, stage string) string {
-	var with, without, inference []string
+	var with, without, inference, otherInference []string
 	for _, v := range views {
 		has := func(name string) bool {
 			return slices.ContainsFunc(v.Stages, func(s stageView) bool { return s.Name == name })
+		}
+		if has("retry") && !has(stage) {
+			otherInference = append(otherInference, v.Route)
 		}
 		switch {
 		case !has(stage):
@@ -203,12 +206,19 @@ func routesWith(views []routeView, stage string) string {
 		return "all"
 	case len(without) < len(with):
 		return "all but " + codes(without)
-	case len(inference) > 0 && len(with) > 0:
-		return "all inference routes, " + codes(with)
-	case len(inference) > 0:
-		return "all inference routes"
+	case len(inference) == 0:
+		return codes(with)
 	}
-	return codes(with)
+	in := "all inference routes"
+	if len(otherInference) > len(inference) {
+		in = codes(inference)
+	} else if len(otherInference) > 0 {
+		in += " but " + codes(otherInference)
+	}
+	if len(with) > 0 {
+		return in + ", " + codes(with)
+	}
+	return in
 }
 
 func writeStage(b *strings.Builder, m maker, s stageView, routes string) {

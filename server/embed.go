@@ -30,8 +30,8 @@ type Gateway struct {
 
 // New makes a gateway and starts what its chains use: workers are contacted from now on, and requests that come before one is ready
 // are answered 503. Of cfg what concerns listeners, log output and the process is ignored (Host, Port, HealthCheckPort, Prometheus
-// host and port, HeaderReadTimeout, IdleConnectionTimeout, ShutdownGracePeriod, LogConfig, RuntimeConfig). cfg is copied; what its
-// lists hold must not be changed. A nil log is the default logger.
+// host and port, TLSCertPath, TLSKeyPath, HeaderReadTimeout, IdleConnectionTimeout, ShutdownGracePeriod, LogConfig, RuntimeConfig).
+// cfg is copied; what its lists hold must not be changed. A nil log is the default logger.
 //
 // The error is a [*ConfigError], or names a policy that there is not. Whoever gets a gateway calls Close.
 func New(cfg *Config, log *slog.Logger) (*Gateway, error) {
@@ -70,6 +70,7 @@ func embedded(cfg *Config) *Config {
 	own.PrometheusHost, own.PrometheusPort = standard.PrometheusHost, standard.PrometheusPort
 	own.HeaderReadTimeout, own.IdleConnectionTimeout = standard.HeaderReadTimeout, standard.IdleConnectionTimeout
 	own.ShutdownGracePeriod = standard.ShutdownGracePeriod
+	own.TLSCertPath, own.TLSKeyPath = "", ""
 	own.LogConfig, own.RuntimeConfig = standard.LogConfig, standard.RuntimeConfig
 	return &own
 }

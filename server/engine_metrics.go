@@ -2,13 +2,10 @@ package server
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -21,7 +18,6 @@ import (
 
 const (
 	scrapeTimeout = 5 * time.Second // of one engine
-	scrapeLimit   = 32              // engines that are asked at once
 	scrapeBytes   = 16 << 20        // of one engine's answer
 )
 
@@ -44,70 +40,34 @@ func noMetrics(registered int) *pipeline.Error {
 	return &pipeline.Error{Status: http.StatusInternalServerError, Code: "no_worker_response", Message: "All backend requests failed", Terminal: true}
 }
 
-// engines are the workers that stand for their engine: the first of those with one base URL.
-func engines(all []*workers.Worker) []*workers.Worker {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(all, func(w *workers.Worker) bool {
-		base := w.Endpoint().Base
-		again := seen[base] || w.Mode() != workers.HTTP
-		seen[base] = true
-		return again
-	})
-}
-
 // page is one engine's families by name.
 type page map[string]*dto.MetricFamily
 
-func (g *gateway) scrapeAll(ws []*workers.Worker) []page {
-	pages := make([]page, len(ws))
-	places := make(chan struct{}, scrapeLimit)
-	var all sync.WaitGroup
-	for i, w := range ws {
-		all.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			p, err := g.scrape(w)
-			if err != nil {
-				g.log.Debug("metrics of an engine could not be read", "worker", w.URL(), "error", err)
-				return
-			}
-			pages[i] = p
-		})
+// scrapeAll are the pages of the engines that have answered.
+func (g *gateway) scrapeAll(ws []*workers.Worker) (pages []page) {
+	for _, o := range askAll(ws, g.scrape) {
+		if o.err != nil {
+			g.log.Debug("metrics of an engine could not be read", "worker", o.engine.URL(), "error", o.err)
+			continue
+		}
+		pages = append(pages, o.answer)
 	}
-	all.Wait()
-	return slices.DeleteFunc(pages, func(p page) bool { return p == nil })
+	return pages
 }
 
-func (g *gateway) scrape(w *workers.Worker) (page, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Endpoint().Base+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	if bearer := w.Bearer(); bearer != "" {
-		r.Header.Set("Authorization", bearer)
-	}
-	resp, err := g.transport.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("status %d", resp.StatusCode)
-	}
-	parser := expfmt.NewTextParser(prommodel.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(resp.Body, scrapeBytes))
-	if err != nil {
-		return nil, err
-	}
+func (g *gateway) scrape(w *workers.Worker) (families page, err error) {
+	err = g.ask(w, errand{method: http.MethodGet, path: "/metrics", timeout: scrapeTimeout}, func(body io.Reader) (err error) {
+		parser := expfmt.NewTextParser(prommodel.UTF8Validation)
+		families, err = parser.TextToMetricFamilies(io.LimitReader(body, scrapeBytes))
+		return err
+	})
 	name, value := "worker_addr", w.Endpoint().Base
 	for _, f := range families {
 		for _, m := range f.Metric {
 			m.Label = append(m.Label, &dto.LabelPair{Name: &name, Value: &value})
 		}
 	}
-	return families, nil
+	return families, err
 }
 
 // merge writes the pages as one: every family once, its help and type from the first engine that has it. A family that an

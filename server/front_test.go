@@ -37,9 +37,9 @@ func TestWhatNoRouteTakesIsRefused(t *testing.T) {
 		{"posting to a probe", "POST", "/health", wrong, "GET, HEAD"},
 		{"deleting a model", "DELETE", "/v1/models/m1", wrong, "GET, HEAD"},
 		{"deleting all workers", "DELETE", "/workers", wrong, "GET, HEAD, POST"},
-		{"posting to a worker", "POST", "/workers/" + someID, wrong, "GET, HEAD, DELETE"},
+		{"posting to a worker", "POST", "/workers/" + someID, wrong, "GET, HEAD, PATCH, PUT, DELETE"},
 		{"a preflight while nobody turned CORS on", "OPTIONS", chatPath, wrong, "POST"},
-		{"a preflight for a worker", "OPTIONS", "/workers/" + someID, wrong, "GET, HEAD, DELETE"},
+		{"a preflight for a worker", "OPTIONS", "/workers/" + someID, wrong, "GET, HEAD, PATCH, PUT, DELETE"},
 		{"a method that nobody knows", "BREW", "/health", wrong, "GET, HEAD"},
 		{"a method that nobody knows for a path that nobody knows", "BREW", "/pot", unknown, ""},
 	}

@@ -22,6 +22,8 @@ type gateway struct {
 	metrics  *telemetry.Metrics
 	tracing  *telemetry.Tracing // nil: off
 	recorder *stages.Recorder   // of no file without --record
+	guards   *guards
+	tiers    map[string]tier // of the routes
 
 	registry *workers.Registry
 	enroller *workers.Enroller
@@ -31,11 +33,13 @@ type gateway struct {
 	policies *policy.Set
 	demand   *pipeline.Demand
 
+	admission *stages.Limiter
 	buffering *stages.Buffering
 	bodies    stages.BodySettings
 	models    *stages.Models
 	retries   stages.RetrySettings
 	transport *forward.Transport
+	workerTLS workers.TLS
 
 	runtime  *pipeline.Runtime
 	served   atomic.Pointer[[]*pipeline.Chain] // what runtime serves, of all routes
@@ -55,17 +59,24 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	if err != nil {
 		return nil, err
 	}
+	if g.workerTLS, err = workerTLS(cfg, telemetry.WithTarget(log, "smg::worker")); err != nil {
+		return nil, err
+	}
+	if g.guards, err = newGuards(cfg, log); err != nil {
+		return nil, err
+	}
 	if g.tracing, err = newTracing(cfg, log, metrics); err != nil { // last of what may fail: it runs from now on
 		return nil, err
 	}
 	g.registry.Listen(&series{metrics: metrics.Workers, log: telemetry.WithTarget(log, "smg::worker")})
 	g.registry.Listen(g.policies)
-	g.transport = forward.NewTransport(forward.Options{OnResend: metrics.Router.SendRetries("http").Inc})
+	g.transport = forward.NewTransport(forward.Options{TLS: g.workerTLS, OnResend: metrics.Router.SendRetries("http").Inc})
 	g.registry.Listen(idleConnections{transport: g.transport})
 	for alias, canonical := range cfg.Aliases() {
 		g.registry.Alias(alias, canonical)
 	}
 	metrics.Workers.SetSource(samples(g.registry))
+	metrics.SetState(g.state)
 	g.enrolment()
 	g.monitoring()
 	g.stages()
@@ -78,20 +89,30 @@ func (g *gateway) enrolment() {
 	startup := workers.Startup{
 		Delay: g.cfg.StartupDelay.Duration(), Interval: g.cfg.StartupCheckInterval.Duration(), Timeout: g.cfg.StartupTimeout.Duration(),
 	}
-	g.enroller = workers.NewEnroller(g.registry, workerSettings(g.cfg), startup, log)
+	g.enroller = workers.NewEnroller(g.registry, workerSettings(g.cfg), startup, log,
+		workers.WithTLS(g.workerTLS), workers.WithJobs(g.cfg.Jobs()), workers.WithRanks(g.cfg.DPAware))
 	specs := make([]workers.Spec, 0, len(g.cfg.WorkerURLs))
 	for _, url := range g.cfg.StartupURLs() {
-		specs = append(specs, workers.NewSpec(url))
+		spec := workers.NewSpec(url)
+		spec.APIKey = g.cfg.workerKey()
+		specs = append(specs, spec)
 	}
 	g.startup = g.enroller.Startup(specs)
 	health := workers.NewHealthLoop(g.registry, log)
+	health.UseTLS(g.workerTLS)
 	health.OnProbe(func(w *workers.Worker, ok bool) { g.metrics.Workers.HealthChecks(w.Type().String(), ok).Inc() })
+	if g.cfg.RemovesUnhealthy(false) { // no worker is discovered
+		health.OnFailed(g.enroller.Retire)
+	}
 	g.health = health
 }
 
 // stages makes what the stages of several routes share.
 func (g *gateway) stages() {
 	cfg := g.cfg
+	g.admission = stages.NewLimiter(stages.AdmissionSettings{
+		Requests: cfg.AdmissionLimit(), Queue: cfg.QueueSize, Wait: cfg.QueueTimeout.Duration(), PerSecond: cfg.TokensPerSecond,
+	}, g.metrics.Admission)
 	g.buffering = &stages.Buffering{
 		Registry: g.registry, Demand: g.demand, Metrics: g.metrics,
 		ManyModels: cfg.EnableIGW, Sticky: cfg.RoutingKeyOverride, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
@@ -102,6 +123,7 @@ func (g *gateway) stages() {
 		MaxAttempts: cfg.Attempts(), InitialBackoff: cfg.RetryInitialBackoff.Duration(), MaxBackoff: cfg.RetryMaxBackoff.Duration(),
 		Multiplier: cfg.RetryBackoffMultiplier, Jitter: cfg.RetryJitterFactor, Deadline: cfg.RequestTimeout.Duration(),
 	}
+	g.retries.ForModel = retriesOf(g.registry, g.retries)
 }
 
 // idleConnections closes the idle connections to a worker that leaves.

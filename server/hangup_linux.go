@@ -110,6 +110,9 @@ func (h *hangups) run() {
 
 // descriptor is the number of a connection's socket. It stays the same until the connection is closed.
 func descriptor(c net.Conn) (fd int32, ok bool) {
+	if over, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+		c = over.NetConn()
+	}
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return 0, false

@@ -106,6 +106,8 @@ func TestAClientThatSendsNothingIsTimedOutAndCounted(t *testing.T) {
 	tests := []struct{ name, sent, kind string }{
 		{"a connection that sends nothing", "", "header_read"},
 		{"a head that does not end", "GET /health HTTP/1.1\r\nHost: x\r\n", "header_read"},
+		{"half a line", "GET /hea", "header_read"},
+		{"half a field", "GET /health HTTP/1.1\r\nHost", "header_read"},
 		{"a connection that is not used again", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", "idle"},
 	}
 	for _, tt := range tests {
@@ -117,8 +119,9 @@ func TestAClientThatSendsNothingIsTimedOutAndCounted(t *testing.T) {
 			_, err = c.Write([]byte(tt.sent))
 			require.NoError(t, err)
 			require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
-			_, err = io.Copy(io.Discard, c)
+			answer, err := io.ReadAll(c)
 			require.NoError(t, err) // the gateway has closed it
+			require.Equal(t, tt.kind == "idle", len(answer) > 0, "%q", answer)
 			m := g.gateway.metrics.HTTP
 			got := map[string]float64{"header_read": testutil.ToFloat64(m.HeaderTimeouts), "idle": testutil.ToFloat64(m.IdleTimeouts)}
 			require.Equal(t, 1.0, got[tt.kind])

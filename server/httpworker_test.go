@@ -18,8 +18,9 @@ import (
 // httpWorker is a worker made of a net/http server, which keeps connections alive: for what a test says about addresses, heads and
 // connections. It answers what a gateway asks of an engine; what it does with a POST is the test's.
 type httpWorker struct {
-	URL  string
-	Port string
+	URL   string
+	Port  string
+	Close func() // ends it before the test does
 
 	mu   sync.Mutex
 	seen []seen
@@ -41,6 +42,7 @@ type workerPlan struct {
 	Models string                               // what it says to /v1/models; "m1" if empty
 	Post   func(w *postWriter, r *http.Request) // nil: chatAnswer
 	Get    http.HandlerFunc                     // for paths that it does not know itself; nil: 404
+	Health http.HandlerFunc                     // for /health; nil: 200
 }
 
 // postWriter is a response to a POST that knows its place.
@@ -90,6 +92,7 @@ func startHTTPWorker(t testing.TB, plan workerPlan) *httpWorker {
 		return context.WithValue(ctx, nthKey{}, new(atomic.Int32))
 	}
 	srv.Start()
+	w.Close = srv.Close
 	t.Cleanup(srv.Close)
 	return w
 }
@@ -113,6 +116,8 @@ func (w *httpWorker) serve(plan workerPlan, rw http.ResponseWriter, r *http.Requ
 		_, _ = io.WriteString(rw, chatAnswer)
 	case plan.Get != nil && path != "/v1/models" && path != "/health":
 		plan.Get(rw, r)
+	case path == "/health" && plan.Health != nil:
+		plan.Health(rw, r)
 	case path == "/health":
 	case path == "/v1/models":
 		_, _ = io.WriteString(rw, plan.Models)

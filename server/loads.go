@@ -38,8 +38,9 @@ type loadAggregate struct {
 func (g *gateway) listLoads() pipeline.Stage {
 	return pipeline.StageFunc("list_loads", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
 		page := loadPage{Timestamp: time.Now().UTC().Format(time.RFC3339), Version: "smg-" + Version, Loads: []loadEntry{}}
+		asked := g.askedFor(x.Client.Query())
 		for _, w := range g.registry.All() {
-			if r := w.Report(); r != nil && g.serves(w, x.Client.Query()) {
+			if r := w.Report(); r != nil && asked(w) {
 				for _, l := range r.Ranks {
 					page.Loads = append(page.Loads, loadEntry{w.URL(), w.Type().String(), l})
 				}
@@ -74,6 +75,7 @@ func aggregate(loads []loadEntry) *loadAggregate {
 func (g *gateway) monitoring() {
 	settings := workers.LoadSettings{Interval: g.cfg.LoadMonitorInterval.Duration(), Wanted: g.loadsWanted}
 	g.loads = workers.NewLoadMonitor(g.registry, settings, telemetry.WithTarget(g.log, "smg::worker"))
+	g.loads.UseTLS(g.workerTLS)
 	g.loads.OnPoll(func(m workers.Mode, r workers.PollResult, took time.Duration) {
 		g.metrics.Loads.Poll(m.String(), r.String(), took)
 	})

@@ -166,6 +166,7 @@ func TestWhatHappensToAWorkerIsInTheLog(t *testing.T) {
 	trip(t, w)
 	w.Breaker().Reset()
 	require.NoError(t, g.gateway.enroller.Remove(w.ID()))
+	g.until(t, func() bool { return strings.Contains(g.Log.String(), "worker removed") })
 	var found []string
 	for _, line := range g.Log.parsed(t) {
 		if line.Worker == e.URL {

@@ -25,6 +25,7 @@ var inferenceRoutes = []struct {
 	{"/v1/embeddings", `{"model":"m1","input":"hi"`, "", ""},
 	{"/v1/classify", `{"model":"m1","input":"hi"`, "", ""},
 	{"/v1/messages", `{"model":"m1","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, "", "data: {\"type\":\"message_stop\"}\n\n"},
+	{"/v1/messages/count_tokens", `{"model":"m1","messages":[{"role":"user","content":"hi"}]`, "", ""},
 	{"/v1/responses", `{"model":"m1","input":"hi"`, "", "event: response.completed"},
 	{"/rerank", `{"model":"m1","query":"q","documents":["a","b"]`, "/v1/rerank", ""},
 	{"/v1/rerank", `{"query":"q","documents":["a","b"]`, "", ""},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,11 +38,23 @@ func Run(ctx context.Context, cfg *Config) error {
 	}
 	s.log.Info("router ready", "address", s.main.Addr().String(), "mode", cfg.Mode(), "policy", cfg.Policy,
 		"max_payload_mb", cfg.MaxPayloadSize>>20, "workers", cfg.StartupURLs())
+	if s.tls != nil {
+		s.log.Info("TLS enabled: clients are served over HTTPS, HTTP/2 included", "certificate", cfg.TLSCertPath)
+	}
 	for _, w := range cfg.Warnings() {
 		s.log.Warn(w)
 	}
-	s.log.Warn("this gateway runs without authentication: its inference, worker and metrics routes are open to whoever reaches them")
+	s.log.Warn(s.openSurfaces())
 	return s.run(ctx, signals)
+}
+
+// openSurfaces is the warning about all that is open without authentication.
+func (s *server) openSurfaces() string {
+	listeners := []string{"metrics (" + s.metrics.Addr().String() + ")"}
+	if s.probes != nil {
+		listeners = append(listeners, "probes ("+s.probes.Addr().String()+")")
+	}
+	return s.gateway.openSurfaces(listeners...)
 }
 
 // server is a gateway with its listeners.
@@ -51,6 +64,7 @@ type server struct {
 	gateway *gateway
 	metrics *telemetry.MetricsServer
 	main    net.Listener
+	tls     *tls.Config // nil without --tls-cert-path
 	hangups *hangups
 	probes  net.Listener // nil without --health-check-port
 	front   *http.Server
@@ -70,6 +84,9 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 			s.closeListeners()
 		}
 	}()
+	if s.tls, err = clientTLS(cfg, log); err != nil {
+		return s, err
+	}
 	metricsListener, err := telemetry.ListenMetrics(cfg.PrometheusHost, cfg.PrometheusPort)
 	if err != nil {
 		return s, err
@@ -101,7 +118,7 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 		ReadHeaderTimeout: cfg.HeaderReadTimeout.Duration(), IdleTimeout: cfg.IdleConnectionTimeout.Duration(),
 		ErrorLog: slog.NewLogLogger(telemetry.WithTarget(log, "smg::proxy").Handler(), slog.LevelDebug),
 	}
-	s.aside = &http.Server{Handler: s.gateway.probeHandler(), ReadHeaderTimeout: 5 * time.Second}
+	s.aside = &http.Server{Handler: s.gateway.probeHandler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: cfg.IdleConnectionTimeout.Duration()}
 	return s, nil
 }
 
@@ -123,7 +140,7 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	ended := make(chan error, 2)
 	go s.hangups.run()
 	defer s.hangups.close()
-	go func() { ended <- s.front.Serve(clientListener{s.main, s.hangups, s.countTimeout}) }()
+	go func() { ended <- s.front.Serve(clientListener{s.clients(), s.hangups, s.countTimeout}) }()
 	if s.probes != nil {
 		go func() { ended <- s.aside.Serve(s.probes) }()
 	}
@@ -140,6 +157,14 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 		return failure
 	}
 	return nil
+}
+
+// clients is where connections of clients come from.
+func (s *server) clients() net.Listener {
+	if s.tls == nil {
+		return s.main
+	}
+	return newTLSListener(s.main, s.tls, s.cfg.HeaderReadTimeout.Duration(), s.countTimeout, telemetry.WithTarget(s.log, "smg::proxy"))
 }
 
 // countTimeout counts a connection that net/http is about to close: its client has begun no request, or not ended its head.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net/http"
 
 	"github.com/smg-go/smg/telemetry"
 	"github.com/smg-go/smg/workers"
@@ -47,6 +48,14 @@ func (s *series) breakerMoved(w *workers.Worker, from, to workers.BreakerState) 
 	s.log.Log(context.Background(), level, "circuit breaker moved", "worker", w.URL(), "from", from.String(), "to", to.String())
 }
 
+// state reads what the gateway knows of itself at a scrape.
+func (g *gateway) state() telemetry.GatewayState {
+	status, _ := g.readiness()
+	s := telemetry.GatewayState{Ready: status == http.StatusOK, Draining: g.draining.Load()}
+	s.JobsWaiting, s.JobsWorking = g.enroller.Jobs().Depth()
+	return s
+}
+
 // samples reads the workers' states at a scrape.
 func samples(r *workers.Registry) telemetry.WorkerSource {
 	return func(yield func(telemetry.WorkerSample) bool) {
@@ -61,6 +70,7 @@ func samples(r *workers.Registry) telemetry.WorkerSource {
 func sample(w *workers.Worker) telemetry.WorkerSample {
 	return telemetry.WorkerSample{
 		URL: w.URL(), Type: w.Type().String(), ConnectionMode: w.Mode().String(), Model: w.Model(),
+		Status: w.Status().String(), Runtime: w.Spec().RuntimeType.String(),
 		InFlight: w.InFlight(), Ready: w.Ready(), Overloaded: w.Overloaded(), Breaker: int(w.Breaker().State()),
 		ConsecutiveFailures: w.Breaker().ConsecutiveFailures(), ConsecutiveSuccesses: w.Breaker().ConsecutiveSuccesses(),
 		KeysTracked: true, RoutingKeys: w.ActiveKeys(),

@@ -39,9 +39,10 @@ func (g *gateway) listWorkers() pipeline.Stage {
 		Regular int `json:"regular_count"`
 	}
 	return pipeline.StageFunc("list_workers", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
-		views, counts := []workers.View{}, stats{}
-		for _, w := range g.registry.All() {
-			if !g.serves(w, x.Client.Query()) {
+		all, asked := g.registry.All(), g.askedFor(x.Client.Query())
+		views, counts := make([]workers.View, 0, len(all)), stats{}
+		for _, w := range all {
+			if !asked(w) {
 				continue
 			}
 			views = append(views, w.View())
@@ -62,27 +63,26 @@ func (g *gateway) listWorkers() pipeline.Stage {
 	})
 }
 
-// serves tells whether a worker is asked for by a query; one that takes every model always is.
-func (g *gateway) serves(w *workers.Worker, query string) bool {
+// askedFor tells whether a worker is asked for by a query: ?model= is an id or an alias. One that takes every model always is.
+func (g *gateway) askedFor(query string) func(*workers.Worker) bool {
 	values, _ := url.ParseQuery(query)
-	name := values.Get("model")
-	if name == "" || w.Model() == "" {
-		return true
-	}
-	id, _ := g.registry.Resolve(name)
-	return w.Model() == id
+	id, _ := g.registry.Resolve(values.Get("model"))
+	return func(w *workers.Worker) bool { return id == "" || w.Model() == "" || w.Model() == id }
 }
 
 // addWorker begins to register a worker and answers with the id that it will have.
 func (g *gateway) addWorker() pipeline.Stage {
 	return pipeline.StageFunc("add_worker", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
-		spec, err := g.readSpec(x)
+		spec, err := readAdmin(g, x, workers.ParseSpec)
 		if err != nil {
 			return err
 		}
 		id, err := g.enroller.Reserve(spec)
 		if err != nil {
 			return refused(err)
+		}
+		if spec.APIKey == "" && g.cfg.workerKey() != "" {
+			g.log.Warn("a worker was added without an api_key; it does not get the gateway's own", "worker", spec.URL, "id", id.String())
 		}
 		location := "/workers/" + id.String()
 		return answerJSON(x, http.StatusAccepted, accepted{
@@ -92,19 +92,19 @@ func (g *gateway) addWorker() pipeline.Stage {
 	})
 }
 
-func (g *gateway) readSpec(x *pipeline.Exchange) (workers.Spec, error) {
+// readAdmin reads the JSON body of a request to the worker API.
+func readAdmin[T any](g *gateway, x *pipeline.Exchange, parse func([]byte) (T, error)) (v T, err error) {
 	if !isJSON(x.Client.Header("Content-Type")) {
-		return workers.Spec{}, badRequest("Missing Content-Type: application/json header")
+		return v, badRequest("Missing Content-Type: application/json header")
 	}
 	body, err := g.readAll(x)
 	if err != nil {
-		return workers.Spec{}, err
+		return v, err
 	}
-	spec, err := workers.ParseSpec(body)
-	if err != nil {
-		return workers.Spec{}, badRequest(err.Error())
+	if v, err = parse(body); err != nil {
+		return v, badRequest(err.Error())
 	}
-	return spec, nil
+	return v, nil
 }
 
 // readAll is the body of a request that the gateway answers itself.
@@ -160,7 +160,7 @@ func (g *gateway) removeWorker() pipeline.Stage {
 }
 
 func workerID(x *pipeline.Exchange) (workers.ID, error) {
-	raw := pathTail(x, "/workers/")
+	raw := strings.TrimSuffix(pathTail(x, "/workers/"), breakerReset)
 	id, err := workers.ParseID(raw)
 	if err != nil {
 		return id, badRequest("Invalid worker_id '" + raw + "' (expected UUID). Error: " + err.Error())
@@ -185,7 +185,7 @@ func refused(err error) *pipeline.Error {
 		return apiError(http.StatusConflict, codeExists, err.Error())
 	case *workers.InProgressError:
 		return apiError(http.StatusConflict, codeInProgress, err.Error())
-	case *workers.URLError, *workers.FieldError:
+	case *workers.URLError, *workers.FieldError, *workers.MismatchError, *workers.RanksError:
 		return badRequest(err.Error())
 	}
 	if errors.Is(err, workers.ErrClosed) {

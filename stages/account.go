@@ -52,7 +52,11 @@ func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, b
 		series.Requests(leg != nil && leg.Streamed).Inc()
 	}
 	status, code := x.Result(err)
-	if status < 200 || status > 299 || err != nil {
+	failed := status < 200 || status > 299 || err != nil
+	if code != pipeline.ErrClientGone.Code {
+		series.Attempts(x.Number, failed)
+	}
+	if failed {
 		if code != pipeline.ErrClientGone.Code {
 			series.Errors(telemetry.ErrorTypeOf(status, code)).Inc()
 		}
@@ -67,6 +71,7 @@ func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, b
 		first := time.Duration(0)
 		if !leg.FirstEvent.IsZero() {
 			first = leg.FirstEvent.Sub(leg.Sent)
+			series.ClientTTFT(leg.FirstEvent.Sub(x.Arrived))
 		}
 		series.Stream(first, time.Since(leg.Sent), leg.Usage.OutputTokens)
 	}

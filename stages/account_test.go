@@ -111,3 +111,20 @@ func TestAccountLabelsTheEndpoint(t *testing.T) {
 		})
 	}
 }
+
+// telemetry.md, section 5: attempts of a request, each request once, and what its client waited for the first event of a stream.
+func TestAttemptsAndTheClientsWaitAreRecorded(t *testing.T) {
+	const ok, failed, waited = "router_attempts{chat ok}", "router_attempts{chat failed}", "client_ttft_seconds{chat m1}"
+	r := newRig(t, 2, nil)
+	require.Equal(t, 200, r.ask(chat()).status)
+	require.Equal(t, []int{1, 0, 0}, []int{r.count(t, ok), r.count(t, failed), r.count(t, waited)}, "no stream, no first event")
+	require.Equal(t, 200, r.ask(post(chatPath, stream)).status)
+	require.Equal(t, []int{2, 0, 1}, []int{r.count(t, ok), r.count(t, failed), r.count(t, waited)})
+	for _, e := range r.engines {
+		e.SetFaults(engine.Fault{Status: 503})
+	}
+	require.Equal(t, 503, r.ask(chat()).status)
+	require.Equal(t, []int{2, 1, 1}, []int{r.count(t, ok), r.count(t, failed), r.count(t, waited)}, "five attempts are one request")
+	require.Equal(t, 404, r.ask(post(chatPath, `{"model":"m9","messages":[{"role":"user","content":"hi"}]}`)).status)
+	require.Equal(t, 1, r.count(t, failed), "nobody was tried")
+}

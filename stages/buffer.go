@@ -101,7 +101,7 @@ func (s *buffer) decide(c pipeline.Client) reason {
 		return policyNeedsText
 	case s.Registry.ModelCount() > 1:
 		return modelAmbiguous
-	case s.Registry.Aliased():
+	case s.Registry.Aliased(), s.Registry.Ranked():
 		return bodyEdited
 	case length < 0:
 		return noContentLength

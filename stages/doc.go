@@ -2,8 +2,8 @@
 //
 // # The way of a request
 //
-// In the order in which a route for inference puts them: [RequestID], [HTTPMetrics], [AccessLog], [PayloadLimit], [Buffer],
-// [Body], [Model], [Prompt], [RoutingKey], [Account], [Retry], and then, once for each attempt: [Candidates], [Available],
+// In the order in which a route for inference puts them: [RequestID], [HTTPMetrics], [AccessLog], [PayloadLimit], [Auth] or
+// [Withhold], [Tenant], [Admission], [Buffer], [Body], [Model], [Prompt], [RoutingKey], [Account], [Retry], and then, once for each attempt: [Candidates], [Available],
 // [Breaker], [Overload], [Untried], [Policy], [Dispatch], [InFlight], and forward.To of package stages/forward.
 //
 // # What a stage promises

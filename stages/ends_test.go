@@ -121,6 +121,23 @@ func impatient(s *rigging) {
 	s.retry.MaxAttempts = 1
 }
 
+func unqueued(s *rigging) { s.admission.Requests, s.admission.Queue = 1, 0 }
+
+func crowded(s *rigging) { s.admission.Requests = 1 }
+
+// queuing asks, and does something once the request waits for admission.
+func (r *rig) queuing(t *testing.T, c *caller, then func()) *caller {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.ask(c)
+	}()
+	require.Eventually(t, func() bool { return r.limiter.permits.sample().waiting == 1 }, patience, time.Millisecond)
+	then()
+	<-over
+	return c
+}
+
 func inFlightWith(r *rig) bool {
 	return r.workers[0].InFlight() == 1 && r.engines[0].State().InFlight == 1
 }
@@ -184,6 +201,27 @@ var endings = []ending{
 		})
 		return r.ask(post(chatPath, stream))
 	}, 200, true},
+
+	{"no place in the queue", 1, unqueued, func(t *testing.T, r *rig) *caller {
+		require.True(t, r.limiter.permits.enter())
+		defer r.limiter.permits.release()
+		return r.ask(chat())
+	}, 429, false},
+	{"too long a wait in the queue", 1, func(s *rigging) { s.admission = AdmissionSettings{Requests: 1, Queue: 1, Wait: time.Millisecond} }, func(t *testing.T, r *rig) *caller {
+		require.True(t, r.limiter.permits.enter())
+		defer r.limiter.permits.release()
+		return r.ask(chat())
+	}, 503, false},
+	{"a wait in the queue, then an answer", 1, crowded, func(t *testing.T, r *rig) *caller {
+		require.True(t, r.limiter.permits.enter())
+		return r.queuing(t, chat(), r.limiter.permits.release)
+	}, 200, false},
+	{"a client that leaves the queue", 1, crowded, func(t *testing.T, r *rig) *caller {
+		require.True(t, r.limiter.permits.enter())
+		defer r.limiter.permits.release()
+		c := chat()
+		return r.queuing(t, c, c.leave)
+	}, 0, true},
 
 	{"a bad request", 1, nil, faulty(`{"model":`), 400, false},
 	{"a body that is declared too large", 1, nil, func(_ *testing.T, r *rig) *caller { return r.ask(sized(1<<20 + 1)) }, 413, false},

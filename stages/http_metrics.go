@@ -65,7 +65,10 @@ func (s *httpMetrics) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 }
 
 func phase(x *pipeline.Exchange) telemetry.Phase {
-	if x.HeadAt().IsZero() {
+	switch {
+	case queued.Get(x):
+		return telemetry.PhaseQueued
+	case x.HeadAt().IsZero():
 		return telemetry.PhaseBeforeHead
 	}
 	return telemetry.PhaseStreaming

@@ -2,21 +2,22 @@ package stages
 
 import "github.com/smg-go/smg/pipeline"
 
-// Kind is what a request body means: the kinds of the inference routes that take JSON.
+// Kind is what a request body means: one for each inference route. All but transcriptions are JSON.
 type Kind uint8
 
 // The kinds, by their routes.
 const (
-	Chat        Kind = iota // POST /v1/chat/completions
-	Completions             // POST /v1/completions
-	Generate                // POST /generate
-	Embeddings              // POST /v1/embeddings
-	Classify                // POST /v1/classify
-	Messages                // POST /v1/messages
-	CountTokens             // POST /v1/messages/count_tokens
-	Responses               // POST /v1/responses
-	Rerank                  // POST /rerank
-	V1Rerank                // POST /v1/rerank
+	Chat           Kind = iota // POST /v1/chat/completions
+	Completions                // POST /v1/completions
+	Generate                   // POST /generate
+	Embeddings                 // POST /v1/embeddings
+	Classify                   // POST /v1/classify
+	Messages                   // POST /v1/messages
+	CountTokens                // POST /v1/messages/count_tokens
+	Responses                  // POST /v1/responses
+	Rerank                     // POST /rerank
+	V1Rerank                   // POST /v1/rerank
+	Transcriptions             // POST /v1/audio/transcriptions, a form
 	kindCount
 )
 

@@ -44,11 +44,7 @@ const anyModel = "unknown"
 
 func (s *model) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	f := bodyFields.Fill(x)
-	if x.Body.Streamed {
-		x.Asked, _ = peekModel(x.Body.Peeked)
-	} else {
-		x.Asked, _ = fieldString(x.Body.Bytes, f, fieldModel)
-	}
+	x.Asked = s.asked(x, f)
 	if s.Required && (strings.TrimSpace(x.Asked) == "" || x.Asked == anyModel) {
 		return missingModel()
 	}
@@ -60,10 +56,34 @@ func (s *model) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		return modelNotFound(x.Asked)
 	}
 	x.Model, x.Served = canonical, known
-	if canonical != x.Asked && !x.Body.Streamed {
-		x.Body.Bytes = replaceModel(x.Body.Bytes, f, canonical)
+	if canonical != x.Asked {
+		s.rename(x, f, canonical)
 	}
 	return next(x)
+}
+
+// asked is the model that the client names, as far as the body has been read.
+func (s *model) asked(x *pipeline.Exchange, f *fieldSet) (name string) {
+	switch {
+	case s.kind == Transcriptions:
+		name = formModel(x, f)
+	case x.Body.Streamed:
+		name, _ = peekModel(x.Body.Peeked)
+	default:
+		name, _ = fieldString(x.Body.Bytes, f, fieldModel)
+	}
+	return name
+}
+
+// rename puts the canonical model into the body. One of which only the first bytes are there is JSON that nobody edits: where a model
+// has an alias, it is read.
+func (s *model) rename(x *pipeline.Exchange, f *fieldSet, canonical string) {
+	switch {
+	case s.kind == Transcriptions:
+		renameFormModel(x, f, canonical)
+	case !x.Body.Streamed:
+		x.Body.Bytes = replaceModel(x.Body.Bytes, f, canonical)
+	}
 }
 
 // anybody tells whether a model that no worker names may be served nevertheless: by a worker that takes every model, or, while

@@ -4,9 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/smg-go/smg/pipeline"
@@ -23,7 +20,14 @@ type RetrySettings struct {
 	Multiplier     float64       // of the backoff from attempt to attempt, at least 1
 	Jitter         float64       // share of the backoff that is added or taken off at random, 0 to 1
 	Deadline       time.Duration // no attempt starts later than this after the request arrived; 0: no limit
+
+	// ForModel gives the settings for a model that has some of its own, and nil for one that has none. It is asked when an attempt
+	// has failed, by many requests at once; nil: the same for all models.
+	ForModel RetryOverride
 }
+
+// RetryOverride is what [RetrySettings.ForModel] is.
+type RetryOverride func(model string) *RetrySettings
 
 // DefaultRetrySettings are those of a gateway without --retry-* flags.
 func DefaultRetrySettings() RetrySettings {
@@ -36,7 +40,9 @@ func DefaultRetrySettings() RetrySettings {
 // Retry runs the rest of the chain again, from a new choice of workers on, when an attempt ends with 408, 429, 500, 502, 503
 // or 504, made by a worker or by the gateway; not if the error is terminal, nor once a byte of an answer has gone to the
 // client. A worker's 500 is tried again only on a worker that the request was not sent to yet. Between attempts it waits, and
-// nothing is counted as in flight. When the attempts run out, the last answer goes to the client as it came.
+// nothing is counted as in flight; a worker's Retry-After, up to MaxBackoff, is the least time before the request is sent to that
+// worker again. An attempt that would begin behind the deadline is not waited for. When the attempts run out, the last answer goes to
+// the client as it came.
 //
 // A body that is streamed to the worker unread has one attempt. endpoint is the label of the route.
 func Retry(s RetrySettings, endpoint string, m *telemetry.Metrics) pipeline.Stage {
@@ -74,15 +80,36 @@ func (r *retry) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		if e.Terminal || x.Status() != 0 {
 			return err
 		}
-		if !r.mayAgain(x) {
-			r.metrics.Workers.RetriesExhausted(targetType(x), r.endpoint).Inc()
+		s := r.settings(x)
+		noteRespite(x, e, s.MaxBackoff)
+		delay := s.delay(x, e)
+		if !s.mayAgain(x, delay) {
+			r.exhausted(x)
 			return err
 		}
 		r.metrics.Workers.Retries(targetType(x), r.endpoint).Inc()
-		if !e.Prompt && !r.wait(x, e) {
+		if !e.Prompt && !r.wait(x, delay) {
 			return pipeline.ErrClientGone
 		}
+		if e.Held != nil && status == http.StatusInternalServerError && !othersLeft(x) {
+			r.exhausted(x) // who was left when the answer was held back has gone meanwhile
+			return err
+		}
 	}
+}
+
+// settings are those of the request's model.
+func (r *retry) settings(x *pipeline.Exchange) *RetrySettings {
+	if r.ForModel != nil {
+		if own := r.ForModel(x.Model); own != nil {
+			return own
+		}
+	}
+	return &r.RetrySettings
+}
+
+func (r *retry) exhausted(x *pipeline.Exchange) {
+	r.metrics.Workers.RetriesExhausted(targetType(x), r.endpoint).Inc()
 }
 
 // record counts how an attempt ended; the status is the worker's own or the one that stands for its failure.
@@ -91,7 +118,7 @@ func (r *retry) record(x *pipeline.Exchange, err error) (status int) {
 		status = leg.Status
 		r.metrics.Router.Upstream("http", status, "").Inc()
 		if retryableStatus(status) { // the last attempt, or no other worker was left: it was relayed at once
-			r.metrics.Workers.RetriesExhausted(targetType(x), r.endpoint).Inc()
+			r.exhausted(x)
 		}
 		return status
 	}
@@ -104,18 +131,18 @@ func (r *retry) record(x *pipeline.Exchange, err error) (status int) {
 
 // Hold tells forward to keep an answer back that may be replaced by another attempt's.
 func (r *retry) Hold(x *pipeline.Exchange, leg *pipeline.Leg, status int) bool {
-	if !retryableStatus(status) || !r.mayAgain(x) {
+	if !retryableStatus(status) || !r.settings(x).mayAgain(x, 0) {
 		return false
 	}
 	return status != http.StatusInternalServerError || othersLeft(x)
 }
 
-// mayAgain tells whether another attempt may start, as far as numbers and time go.
-func (r *retry) mayAgain(x *pipeline.Exchange) bool {
-	if x.Body.Streamed || x.Number >= r.MaxAttempts {
+// mayAgain tells whether another attempt may start after a delay, as far as numbers and time go.
+func (s *RetrySettings) mayAgain(x *pipeline.Exchange, delay time.Duration) bool {
+	if x.Body.Streamed || x.Number >= s.MaxAttempts {
 		return false
 	}
-	return r.Deadline <= 0 || time.Since(x.Arrived) < r.Deadline
+	return s.Deadline <= 0 || time.Since(x.Arrived)+delay < s.Deadline
 }
 
 // othersLeft tells whether the request could go to a worker that it was not sent to.
@@ -136,16 +163,10 @@ func retryableStatus(status int) bool {
 }
 
 // wait sleeps until the next attempt may start; stayed is false if the client left meanwhile.
-func (r *retry) wait(x *pipeline.Exchange, e *pipeline.Error) (stayed bool) {
-	delay := r.backoff(x.Number)
-	if asked := retryAfter(e); asked > delay && !othersLeft(x) {
-		delay = min(asked, r.MaxBackoff) // the same worker is next, and has said when
-	}
+func (r *retry) wait(x *pipeline.Exchange, delay time.Duration) (stayed bool) {
 	r.metrics.Workers.Backoff(x.Number).Observe(delay.Seconds())
-
-	gone := &goneSignal{c: make(chan struct{})}
-	x.Client.Watch(gone)
-	defer x.Client.Unwatch(gone)
+	gone := watchDeparture(x.Client)
+	defer gone.end()
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -156,27 +177,25 @@ func (r *retry) wait(x *pipeline.Exchange, e *pipeline.Error) (stayed bool) {
 	}
 }
 
-// backoff is the pause before the attempt with number attempt+1: initial times multiplier to the power of attempt-1, in whole
-// milliseconds, capped, then jittered.
-func (r *retry) backoff(attempt int) time.Duration {
-	ms := float64(r.InitialBackoff.Milliseconds()) * math.Pow(r.Multiplier, float64(attempt-1))
-	base := math.Min(math.Trunc(ms), float64(r.MaxBackoff.Milliseconds()))
-	jitter := math.Round(base * r.Jitter * (2*rand.Float64() - 1))
-	return time.Duration(math.Max(0, base+jitter)) * time.Millisecond
-}
-
-// retryAfter is what the worker asked for in seconds; 0 if it asked for nothing, or for a date.
-func retryAfter(e *pipeline.Error) time.Duration {
-	if e.Held == nil {
+// delay is the pause before the next attempt. If only workers are left that were tried, one of them must be ready for another time.
+func (s *RetrySettings) delay(x *pipeline.Exchange, e *pipeline.Error) time.Duration {
+	if e.Prompt {
 		return 0
 	}
-	for _, f := range e.Held.Fields {
-		if strings.EqualFold(f.Name, "Retry-After") {
-			seconds, _ := strconv.ParseUint(f.Value, 10, 31)
-			return time.Duration(seconds) * time.Second
-		}
+	d := s.backoff(x.Number)
+	if othersLeft(x) {
+		return d
 	}
-	return 0
+	return max(d, untilReady(x))
+}
+
+// backoff is the pause before the attempt with number attempt+1: initial times multiplier to the power of attempt-1, in whole
+// milliseconds, capped, then jittered.
+func (s *RetrySettings) backoff(attempt int) time.Duration {
+	ms := float64(s.InitialBackoff.Milliseconds()) * math.Pow(s.Multiplier, float64(attempt-1))
+	base := math.Min(math.Trunc(ms), float64(s.MaxBackoff.Milliseconds()))
+	jitter := math.Round(base * s.Jitter * (2*rand.Float64() - 1))
+	return time.Duration(math.Max(0, base+jitter)) * time.Millisecond
 }
 
 func targetType(x *pipeline.Exchange) string {
@@ -185,11 +204,3 @@ func targetType(x *pipeline.Exchange) string {
 	}
 	return workers.Regular.String()
 }
-
-// goneSignal closes its channel when the client leaves.
-type goneSignal struct {
-	once sync.Once
-	c    chan struct{}
-}
-
-func (g *goneSignal) ClientGone() { g.once.Do(func() { close(g.c) }) }

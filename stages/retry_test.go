@@ -180,9 +180,9 @@ func TestRetryWaitsForAWorkerToComeBack(t *testing.T) {
 
 // http-dataplane.md, section 10: the checks of the backoff, n from the first retry on.
 func TestBackoffGrowsUpToItsCap(t *testing.T) {
-	ms := func(values ...int) (all []time.Duration) {
+	all := func(values ...int) (all []time.Duration) {
 		for _, v := range values {
-			all = append(all, time.Duration(v)*time.Millisecond)
+			all = append(all, ms(v))
 		}
 		return all
 	}
@@ -194,17 +194,17 @@ func TestBackoffGrowsUpToItsCap(t *testing.T) {
 		{
 			"defaults without jitter",
 			RetrySettings{InitialBackoff: 50 * time.Millisecond, MaxBackoff: 30 * time.Second, Multiplier: 1.5},
-			ms(50, 75, 112, 168),
+			all(50, 75, 112, 168),
 		},
 		{
 			"a cap",
 			RetrySettings{InitialBackoff: 100 * time.Millisecond, MaxBackoff: 250 * time.Millisecond, Multiplier: 2},
-			ms(100, 200, 250, 250),
+			all(100, 200, 250, 250),
 		},
 		{
 			"no growth",
 			RetrySettings{InitialBackoff: 7 * time.Millisecond, MaxBackoff: time.Second, Multiplier: 1},
-			ms(7, 7, 7, 7),
+			all(7, 7, 7, 7),
 		},
 	}
 	for _, tt := range tests {
@@ -240,33 +240,6 @@ func TestBackoffIsSpreadByJitter(t *testing.T) {
 	}
 }
 
-// DECISIONS 56: what a worker asks for is the least delay before that worker is tried again, within the largest backoff.
-func TestRetryAfterIsHeededForTheWorkerThatSaidIt(t *testing.T) {
-	tests := []struct {
-		name       string
-		engines    int
-		retryAfter string
-		want       time.Duration
-	}{
-		{"the same worker is next", 1, "1", 20 * time.Millisecond},
-		{"the same worker is next, and asks for more than ever is waited", 1, "4000000000", 20 * time.Millisecond},
-		{"another worker is next", 2, "1", time.Millisecond},
-		{"it asks for nothing", 1, "0", time.Millisecond},
-		{"a date is not understood", 1, "Wed, 21 Oct 2099 07:28:00 GMT", time.Millisecond},
-		{"a number that is none", 1, "-5", time.Millisecond},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, tt.engines, func(s *rigging) {
-				s.retry = RetrySettings{MaxAttempts: 2, InitialBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Multiplier: 1}
-			})
-			r.engines[0].SetFaults(engine.Fault{Status: 503, RetryAfter: engine.Text(tt.retryAfter), Count: 1})
-			require.Equal(t, 200, r.ask(chat()).status)
-			require.InDelta(t, tt.want.Seconds(), r.sum(t, "smg_worker_retry_backoff_seconds"), 1e-9)
-		})
-	}
-}
-
 // sum is what a histogram has observed in all.
 func (r *rig) sum(t testing.TB, family string) (sum float64) {
 	t.Helper()
@@ -284,7 +257,9 @@ func (r *rig) sum(t testing.TB, family string) (sum float64) {
 
 // A client that has left before the backoff is not waited for, and no worker is asked for its sake.
 func TestRetryStopsForAClientThatHasLeft(t *testing.T) {
-	r := newRig(t, 1, func(s *rigging) { s.retry.InitialBackoff, s.retry.MaxBackoff = time.Hour, time.Hour })
+	r := newRig(t, 1, func(s *rigging) {
+		s.retry.InitialBackoff, s.retry.MaxBackoff, s.retry.Deadline = time.Hour, time.Hour, 0
+	})
 	r.engines[0].SetFaults(engine.Fault{Status: 503})
 	r.edited(t, func(c *pipeline.Chain) (*pipeline.Chain, error) {
 		return c.After("retry", pipeline.StageFunc("act", pipeline.Contract{}, func(x *pipeline.Exchange, next pipeline.Next) error {

@@ -37,6 +37,7 @@ type rig struct {
 	engines  []*engine.Running
 	workers  []*workers.Worker
 	settings rigging
+	limiter  *Limiter
 }
 
 // rigging is what a test may want otherwise.
@@ -51,6 +52,7 @@ type rigging struct {
 	required  bool      // of Models
 	fallback  bool      // of Overload
 	worker    workers.Settings
+	admission AdmissionSettings
 	forward   forward.Settings
 	level     slog.Level
 	engine    engine.Config
@@ -60,7 +62,8 @@ type rigging struct {
 func defaultRigging() rigging {
 	s := rigging{
 		policy: "round_robin", path: chatPath, kind: Chat, retry: DefaultRetrySettings(), worker: workers.DefaultSettings(),
-		body: BodySettings{MaxBytes: 1 << 20}, buffering: Buffering{Retries: true, RetriedBytes: 1 << 20}, level: slog.LevelDebug,
+		admission: AdmissionSettings{Requests: 64, Queue: 1, Wait: patience},
+		body:      BodySettings{MaxBytes: 1 << 20}, buffering: Buffering{Retries: true, RetriedBytes: 1 << 20}, level: slog.LevelDebug,
 	}
 	s.retry.InitialBackoff = time.Millisecond
 	return s
@@ -151,11 +154,13 @@ func (r *rig) assemble(t testing.TB, log *slog.Logger) *pipeline.Chain {
 	transport := forward.NewTransport(forward.Options{OnResend: r.metrics.Router.SendRetries("http").Inc})
 	t.Cleanup(transport.CloseIdleConnections)
 	endpoint := telemetry.EndpointOf(s.path)
+	r.limiter = NewLimiter(s.admission, r.metrics.Admission)
 	chain, err := pipeline.Assemble("POST "+s.path,
 		RequestID([]string{"x-request-id", "x-correlation-id", "x-trace-id", "request-id"}),
 		HTTPMetrics(s.path, r.metrics),
 		AccessLog(log, false),
 		PayloadLimit(s.body.MaxBytes),
+		Admission(r.limiter),
 		Buffer(&buffering, s.kind),
 		Body(s.body, s.kind),
 		Model(&Models{Registry: r.registry, Required: s.required}, s.kind),
@@ -214,13 +219,14 @@ func (r *rig) asked() []int {
 	return counts
 }
 
-// requireQuiet: nothing is in flight, nowhere, and no trial of a breaker is held.
+// requireQuiet: nothing is in flight, nowhere, and nobody has a permit of admission or waits for one.
 func (r *rig) requireQuiet(t testing.TB) {
 	t.Helper()
 	for i, w := range r.workers {
 		require.Zero(t, w.InFlight(), "in flight with worker %d", i)
 	}
 	require.Zero(t, r.metrics.Inflight.Len(), "in flight in the gateway")
+	require.Zero(t, r.limiter.permits.sample(), "permits held, and requests that wait for one")
 }
 
 // counted is every series of smg's own that is not 0, without its prefix: "name{values of labels}" with the value; of a histogram

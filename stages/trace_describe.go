@@ -28,6 +28,7 @@ func (t *tracer) describeRequest(s *telemetry.Span, x *pipeline.Exchange, err er
 	}
 	s.Text("user_agent.original", c.Header("User-Agent"))
 	s.Text("smg.request_id", x.ID)
+	s.Text("smg.tenant", x.Tenant)
 	if x.Body.Reason != "" {
 		describeBody(s, x)
 	}
@@ -79,7 +80,7 @@ func describeBody(s *telemetry.Span, x *pipeline.Exchange) {
 // describeStage says what a stage has found out.
 func describeStage(s *telemetry.Span, stage string, x *pipeline.Exchange) {
 	switch stage {
-	case "body":
+	case "body", "form":
 		describeBody(s, x)
 	case "available", "breaker", "overload":
 		describePool(s, x)

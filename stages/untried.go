@@ -2,6 +2,7 @@ package stages
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/stages/policy"
@@ -12,7 +13,10 @@ import (
 // left. On a first attempt it does nothing.
 //
 // A worker that the request is pinned to (by manual, a sticky session or passthrough) has a second chance: the second attempt may go
-// there again, unless the first has ended in the worker's 500. One that the client has asked for by name is never taken out.
+// there again, unless the first has ended in the worker's 500, or the worker has asked for more time (Retry-After) than has passed. One
+// that the client has asked for by name is never taken out.
+//
+// When everyone was tried, those who have asked for more time are taken out, again unless nobody would be left.
 func Untried() pipeline.Stage { return untried{} }
 
 type untried struct{}
@@ -46,6 +50,7 @@ func (s untried) narrow(x *pipeline.Exchange) {
 	again := secondChance(x)
 	fresh := func(w *workers.Worker) bool { return !x.Tried(w) || w == again }
 	if !x.Candidates.Any(fresh) {
+		keepRested(x)
 		return
 	}
 	if x.Explain != nil {
@@ -57,10 +62,22 @@ func (s untried) narrow(x *pipeline.Exchange) {
 // secondChance is the worker that may be tried again although others are left; nil if none may.
 func secondChance(x *pipeline.Exchange) *workers.Worker {
 	pin := policy.Pinned.Get(x)
-	if pin.Only || x.Number == 2 && pin.Worker != refused.Get(x) {
+	if pin.Only || x.Number == 2 && pin.Worker != refused.Get(x) && rested(x, pin.Worker, time.Now()) {
 		return pin.Worker
 	}
 	return nil
+}
+
+// keepRested takes out who has asked for more time.
+func keepRested(x *pipeline.Exchange) {
+	if len(respites.Get(x)) == 0 {
+		return
+	}
+	now := time.Now()
+	ready := func(w *workers.Worker) bool { return rested(x, w, now) }
+	if x.Candidates.Any(ready) {
+		x.Candidates = x.Keep(ready)
+	}
 }
 
 func (s untried) explain(x *pipeline.Exchange, fresh func(*workers.Worker) bool) {

@@ -26,7 +26,7 @@ type area struct {
 var areas = []area{
 	{
 		"Process", "The program itself. The usual `go_*` and `process_*` families of the Prometheus client are served beside these.",
-		[]string{"smg_build_", "smg_runtime_", "smg_log_"},
+		[]string{"smg_build_", "smg_runtime_", "smg_log_", "smg_ready", "smg_draining", "smg_job_"},
 	},
 	{
 		"HTTP", "Requests and connections on the main listener, whatever their route. Those of the probe listener (`--health-check-port`) are not counted.",
@@ -85,7 +85,7 @@ var labels = map[string]label{
 	"le":              {"Age in seconds up to which requests are counted in the series; in a histogram, the upper bound of the bucket.", ""},
 	"method":          {"Method of the request.", "`GET`, `POST`, `PUT`, `DELETE`, `PATCH`, `HEAD`, `OPTIONS`, `OTHER`"},
 	"model":           {"Canonical id of the model, aliases resolved.", "the first 1024 ids; `other` for later ones and for models that nobody serves, `unknown` if none is named"},
-	"outcome":         {"How the breaker judged the attempt.", "`success`, `failure`"},
+	"outcome":         {"How it ended: the breaker's judgement of an attempt (`success`, `failure`), a wait for admission, or a request (`ok`, `failed`).", "`success`, `failure`, `admitted`, `timeout`, `cancelled`, `ok`, `failed`"},
 	"path":            {"Path template of the route, never the path of a request. Of `smg_router_request_body_path_total`: whether the body was read before a worker was chosen.", "templates such as `/v1/models/{model}`, `other` without a route; `buffered`, `streamed`"},
 	"phase":           {"How far a request had come when its client left.", ""},
 	"policy":          {"The policy that selected.", "names of `--policy`"},
@@ -104,6 +104,8 @@ var labels = map[string]label{
 	"token_type":      {"Tokens of the prompt, or of the answer.", "`input`, `output`"},
 	"version":         {"Version of smg.", "any"},
 	"worker":          {"URL of the worker as it is registered, with `@rank` if it has one.", "registered workers; not capped"},
+	"runtime":         {"The engine that the worker runs.", "`unspecified`, `sglang`, `vllm`, `trtllm`, `mlx`, `tokenspeed`, `generic`, `external`"},
+	"status":          {"The state of the worker.", "`pending`, `ready`, `not_ready`, `failed`, `draining`"},
 	"worker_type":     {"What the worker does.", ""},
 }
 

@@ -23,10 +23,8 @@ var phases = [...]string{"queued", "before_head", "streaming"}
 
 // HTTPMetrics counts requests on the main listener.
 type HTTPMetrics struct {
-	RateLimitAllowed  prometheus.Counter // smg_http_rate_limit_total{result="allowed"}
-	RateLimitRejected prometheus.Counter // smg_http_rate_limit_total{result="rejected"}
-	HeaderTimeouts    prometheus.Counter // smg_http_connection_timeouts_total{timeout="header_read"}
-	IdleTimeouts      prometheus.Counter // smg_http_connection_timeouts_total{timeout="idle"}
+	HeaderTimeouts prometheus.Counter // smg_http_connection_timeouts_total{timeout="header_read"}
+	IdleTimeouts   prometheus.Counter // smg_http_connection_timeouts_total{timeout="idle"}
 
 	requests    *prometheus.CounterVec
 	durations   *prometheus.HistogramVec
@@ -37,15 +35,12 @@ type HTTPMetrics struct {
 }
 
 func newHTTPMetrics(f *families, codes *labelSet) *HTTPMetrics {
-	limit := f.counterVec("smg_http_rate_limit_total", "Decisions of the admission limiter.", "result")
 	timeouts := f.counterVec("smg_http_connection_timeouts_total",
 		"Client connections closed because no complete request head came in time, or because they were idle.", "timeout")
 	h := &HTTPMetrics{
-		RateLimitAllowed:  limit.WithLabelValues("allowed"),
-		RateLimitRejected: limit.WithLabelValues("rejected"),
-		HeaderTimeouts:    timeouts.WithLabelValues("header_read"),
-		IdleTimeouts:      timeouts.WithLabelValues("idle"),
-		requests:          f.counterVec("smg_http_requests_total", "Requests that arrived.", "method", "path"),
+		HeaderTimeouts: timeouts.WithLabelValues("header_read"),
+		IdleTimeouts:   timeouts.WithLabelValues("idle"),
+		requests:       f.counterVec("smg_http_requests_total", "Requests that arrived.", "method", "path"),
 		durations: f.durationVec("smg_http_request_duration_seconds",
 			"Time from the arrival of a request to the head of its response.", "method", "path"),
 		responses: f.counterVec("smg_http_responses_total",

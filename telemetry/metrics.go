@@ -33,6 +33,7 @@ type Metrics struct {
 	models   labelSet
 	canary   canary
 	log      *logLosses
+	state    *gatewayState
 }
 
 // NewMetrics makes all families on a registry of their own. Series whose labels form a closed set exist, at 0, from here on.
@@ -51,6 +52,7 @@ func NewMetrics(o Options) *Metrics {
 		WithLabelValues(cleanLabel(o.Version), cleanLabel(o.Commit), runtime.Version()).Set(1)
 	m.canary = newCanary(f)
 	m.log = newLogLosses(f)
+	m.state = newGatewayState(f)
 	codes := &labelSet{limit: maxErrorCodes}
 	m.Inflight = newInflight(f)
 	m.HTTP = newHTTPMetrics(f, codes)

@@ -79,6 +79,8 @@ func exercise(m *Metrics) {
 	r.Response(200, "").Inc()
 	s := m.Router.Series("m", EndpointChat)
 	s.Stream(time.Second, 2*time.Second, 2)
+	s.ClientTTFT(time.Second)
+	s.Attempts(1, false)
 	m.Router.Upstream("http", 200, "").Inc()
 	m.Router.Stage("http", "policy").Observe(0.003)
 	m.Workers.Backoff(1).Observe(0.05)
@@ -87,7 +89,7 @@ func exercise(m *Metrics) {
 	m.Workers.Add("http://w:1").Requests("m").Inc()
 	m.Workers.SetSource(func(yield func(WorkerSample) bool) {
 		yield(WorkerSample{
-			URL: "http://w:1", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true,
+			URL: "http://w:1", Status: "ready", Runtime: "sglang", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true,
 			Engine: &EngineSample{Ranks: []RankSample{fullRank(0)}},
 		})
 	})
@@ -113,6 +115,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_admission_inflight gauge []",
 		"smg_admission_queue_depth gauge []",
 		"smg_admission_queue_rejected_total counter [reason]",
+		"smg_admission_queue_wait_seconds histogram [outcome]",
 		"smg_build_info gauge [version commit go_version]",
 		"smg_cache_aware_match_ratio histogram []",
 		"smg_cache_aware_policy_branch_total counter [branch]",
@@ -121,7 +124,9 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_cache_tree_tenants gauge [model tree]",
 		"smg_cache_tree_tokens gauge [model]",
 		"smg_client_disconnects_total counter [endpoint phase]",
+		"smg_client_ttft_seconds histogram [endpoint model]",
 		"smg_consistent_hashing_policy_branch_total counter [branch]",
+		"smg_draining gauge []",
 		"smg_engine_cache_hit_rate gauge [worker model dp_rank]",
 		"smg_engine_gen_throughput gauge [worker model dp_rank]",
 		"smg_engine_pd_decode_queue_reqs gauge [worker role dp_rank]",
@@ -138,6 +143,8 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_http_request_duration_seconds histogram [method path]",
 		"smg_http_requests_total counter [method path]",
 		"smg_http_responses_total counter [path status_code error_code]",
+		"smg_job_queue_depth gauge []",
+		"smg_job_queue_running gauge []",
 		"smg_load_poll_duration_seconds histogram []",
 		"smg_load_polls_total counter [connection_mode result]",
 		"smg_load_report_age_seconds gauge [worker]",
@@ -146,6 +153,8 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_manual_policy_cache_entries gauge []",
 		"smg_prefix_hash_policy_branch_total counter [branch]",
 		"smg_record_requests_total counter [result]",
+		"smg_ready gauge []",
+		"smg_router_attempts histogram [endpoint outcome]",
 		"smg_router_generation_duration_seconds histogram [router_type backend_type model endpoint]",
 		"smg_router_request_body_path_total counter [path reason]",
 		"smg_router_request_buffers_released_early_bytes_total counter []",
@@ -173,8 +182,10 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_worker_health gauge [worker]",
 		"smg_worker_health_checks_total counter [worker_type result]",
 		"smg_worker_http2 gauge [worker]",
+		"smg_worker_info gauge [worker model worker_type connection_mode runtime]",
 		"smg_worker_overload_fallback_total counter [stage]",
 		"smg_worker_overload_shed_total counter [stage]",
+		"smg_worker_overloaded gauge [worker]",
 		"smg_worker_pool_size gauge [worker_type connection_mode model]",
 		"smg_worker_requests_active gauge [worker]",
 		"smg_worker_requests_total counter [worker model]",
@@ -183,6 +194,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_worker_retry_backoff_seconds histogram [attempt]",
 		"smg_worker_routing_keys_active gauge [worker]",
 		"smg_worker_selection_total counter [worker_type connection_mode model policy]",
+		"smg_worker_status gauge [worker status]",
 		"smg_workers_overloaded gauge [model]",
 	}
 	var got []string

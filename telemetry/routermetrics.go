@@ -37,6 +37,7 @@ type routerVectors struct {
 	requests, errors, tokens *prometheus.CounterVec
 	duration                 *prometheus.HistogramVec
 	ttft, tpot, generation   *prometheus.HistogramVec
+	clientTTFT, attempts     *prometheus.HistogramVec
 }
 
 // Body paths: the values of the labels of smg_router_request_body_path_total.
@@ -82,7 +83,10 @@ func newRouterVectors(f *families) routerVectors {
 			"Time per output token after the first, of streams with more than one.", four...),
 		generation: f.durationVec("smg_router_generation_duration_seconds",
 			"Time from dispatch to the end of a stream.", four...),
-		tokens: f.counterVec("smg_router_tokens_total", "Tokens that workers reported as usage.", append(four[:4:4], "token_type")...),
+		clientTTFT: f.durationVec("smg_client_ttft_seconds",
+			"Time from the arrival of a request to the first data event of its stream: what its client waits.", "endpoint", "model"),
+		attempts: f.histogramVec("smg_router_attempts", "Attempts of a request.", attemptBuckets, "endpoint", "outcome"),
+		tokens:   f.counterVec("smg_router_tokens_total", "Tokens that workers reported as usage.", append(four[:4:4], "token_type")...),
 	}
 }
 

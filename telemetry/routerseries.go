@@ -58,9 +58,10 @@ type RouterSeries struct {
 
 	requests [2]prometheus.Counter // not streaming, streaming
 	errors   [len(errorTypes)]prometheus.Counter
+	attempts [2]prometheus.Observer // ok, failed; those of all models of the endpoint
 
 	// Made at the first stream: an embeddings endpoint has none, and each is some thirty lines of a scrape.
-	ttft, tpot, generation func() prometheus.Observer
+	ttft, tpot, generation, clientTTFT func() prometheus.Observer
 }
 
 func newRouterSeries(v *routerVectors, kind RouterKind, model, endpoint string) *RouterSeries {
@@ -74,6 +75,9 @@ func newRouterSeries(v *routerVectors, kind RouterKind, model, endpoint string) 
 	for i, streaming := range []bool{false, true} {
 		s.requests[i] = v.requests.WithLabelValues(append(five[:5:5], strconv.FormatBool(streaming))...)
 	}
+	for i, outcome := range []string{"ok", "failed"} {
+		s.attempts[i] = v.attempts.WithLabelValues(endpoint, outcome)
+	}
 	for i, name := range errorTypes {
 		s.errors[i] = v.errors.WithLabelValues(append(five[:5:5], name)...)
 	}
@@ -81,6 +85,7 @@ func newRouterSeries(v *routerVectors, kind RouterKind, model, endpoint string) 
 		return sync.OnceValue(func() prometheus.Observer { return h.WithLabelValues(four...) })
 	}
 	s.ttft, s.tpot, s.generation = lazily(v.ttft), lazily(v.tpot), lazily(v.generation)
+	s.clientTTFT = sync.OnceValue(func() prometheus.Observer { return v.clientTTFT.WithLabelValues(endpoint, model) })
 	return s
 }
 
@@ -107,6 +112,21 @@ func (s *RouterSeries) Stream(first, end time.Duration, tokens int64) {
 		s.tpot().Observe((end - first).Seconds() / float64(tokens-1))
 	}
 }
+
+// Attempts records how many attempts a request took that is over; 0 of one that was never tried is not recorded.
+func (s *RouterSeries) Attempts(n int, failed bool) {
+	if n <= 0 {
+		return
+	}
+	if failed {
+		s.attempts[1].Observe(float64(n))
+		return
+	}
+	s.attempts[0].Observe(float64(n))
+}
+
+// ClientTTFT records how long a client waited for the first data event of its stream.
+func (s *RouterSeries) ClientTTFT(d time.Duration) { s.clientTTFT().Observe(d.Seconds()) }
 
 // Tokens adds what a usage object says; a number that is not known is 0 and changes nothing.
 func (s *RouterSeries) Tokens(input, output int64) {

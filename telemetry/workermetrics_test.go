@@ -59,7 +59,7 @@ func TestNoSeriesOfARemovedWorkerIsLeftOrComesBack(t *testing.T) {
 	m.Workers.SetSource(func(yield func(WorkerSample) bool) { slices.Values(registered)(yield) })
 	gone.Requests("m").Inc()
 	stays.Requests("m").Inc()
-	require.Len(t, ofWorker(t, m, "http://gone:1@0"), 7+6+2+1+1)
+	require.Len(t, ofWorker(t, m, "http://gone:1@0"), 10+6+2+1+1)
 	others := len(ofWorker(t, m, "http://stays:1"))
 
 	registered = registered[1:]

@@ -14,6 +14,8 @@ type WorkerSample struct {
 	ConnectionMode       string // http, grpc or zmq
 	Model                string // the first one it serves; "" if it is not known
 	InFlight             int64  // requests that smg has in flight there: the number that policies compare
+	Status               string // pending, ready, not_ready, failed or draining
+	Runtime              string // the engine that it runs, such as sglang
 	Ready                bool   // false: pending, not ready, failed or draining
 	Overloaded           bool   // its last load report is over a ceiling
 	Breaker              int    // one of the Breaker constants, as of now and not of the last request
@@ -37,6 +39,7 @@ type workerStates struct {
 	pool, overloaded                         *prometheus.Desc
 	active, health, http2, keys              *prometheus.Desc
 	breaker, failuresInARow, successesInARow *prometheus.Desc
+	status, over, info                       *prometheus.Desc
 
 	engines engineStates
 }
@@ -59,6 +62,10 @@ func newWorkerStates(f *families, models *labelSet) *workerStates {
 		failuresInARow:  gauge("smg_worker_cb_consecutive_failures", "Failures since the last success.", "worker"),
 		successesInARow: gauge("smg_worker_cb_consecutive_successes", "Successes since the last failure.", "worker"),
 	}
+	s.status = gauge("smg_worker_status", "1 for the state that a worker is in; there is no series for the others.", "worker", "status")
+	s.over = gauge("smg_worker_overloaded", "1 if the last load report of a worker is over a ceiling.", "worker")
+	s.info = gauge("smg_worker_info", "Constant 1; the labels tell what a worker is.",
+		"worker", "model", "worker_type", "connection_mode", "runtime")
 	s.engines = newEngineStates(f)
 	f.registry.MustRegister(s)
 	return s
@@ -68,6 +75,7 @@ func newWorkerStates(f *families, models *labelSet) *workerStates {
 func (s *workerStates) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.pool, s.overloaded, s.active, s.health, s.http2, s.keys, s.breaker, s.failuresInARow, s.successesInARow,
+		s.status, s.over, s.info,
 	} {
 		ch <- d
 	}
@@ -97,6 +105,7 @@ func (s *workerStates) Collect(ch chan<- prometheus.Metric) {
 		pools[poolKey{w.Type, w.ConnectionMode, model}]++
 		overloaded[model] += int(oneIf(w.Overloaded)) // adds a 0 too: the series of a healthy model is 0, not missing
 		s.collectWorker(ch, url, &w)
+		ch <- prometheus.MustNewConstMetric(s.info, prometheus.GaugeValue, 1, url, model, w.Type, w.ConnectionMode, w.Runtime)
 		s.engines.collect(ch, url, model, w.Engine)
 	}
 	for k, n := range pools {
@@ -114,6 +123,8 @@ func (s *workerStates) collectWorker(ch chan<- prometheus.Metric, url string, w 
 	gauge(s.active, float64(w.InFlight))
 	gauge(s.health, oneIf(w.Ready))
 	gauge(s.http2, oneIf(w.HTTP2))
+	gauge(s.over, oneIf(w.Overloaded))
+	ch <- prometheus.MustNewConstMetric(s.status, prometheus.GaugeValue, 1, url, w.Status)
 	gauge(s.breaker, float64(w.Breaker))
 	gauge(s.failuresInARow, float64(w.ConsecutiveFailures))
 	gauge(s.successesInARow, float64(w.ConsecutiveSuccesses))

@@ -18,7 +18,11 @@ type launch struct {
 	check   *check
 	worker  *Worker
 	pending bool // what the worker was when it was launched
+	at      time.Time
 }
+
+// soon is when a probe is made again that said nothing of its worker, at the latest.
+const soon = time.Second
 
 // launch takes the next probe that is due. ok is false if there is none, or as many as may be are in flight.
 func (h *HealthLoop) launch() (l launch, ok bool) {
@@ -31,7 +35,16 @@ func (h *HealthLoop) launch() (l launch, ok bool) {
 	c := heap.Pop(&h.agenda).(*check)
 	c.due = now.Add(c.worker.settings.Health.Interval) // from launch to launch, so that the period does not drift
 	h.flying++
-	return launch{check: c, worker: c.worker, pending: c.worker.Status() == Pending}, true
+	return launch{check: c, worker: c.worker, pending: c.worker.Status() == Pending, at: now}, true
+}
+
+// again brings the next probe of a worker nearer.
+func (h *HealthLoop) again(c *check) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if next := time.Now().Add(soon); c.due.After(next) {
+		c.due = next
+	}
 }
 
 // land ends a probe; the next is due at its time, or at once if that has passed meanwhile.

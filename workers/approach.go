@@ -17,8 +17,8 @@ const (
 type approach struct {
 	*Enroller
 	*enrolment
+	turn     *Turn
 	settings Settings
-	missed   func() // the engine was not reached at the first attempt
 	started  time.Time
 	runtime  Runtime
 	talk     *interview
@@ -80,23 +80,23 @@ func (a *approach) retry(ctx context.Context, next time.Time, cause error) error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	a.missed()
+	if a.missed != nil {
+		a.missed()
+	}
 	if next.Sub(a.started) >= a.startup.Timeout {
-		if err := pause(ctx, time.Until(a.started.Add(a.startup.Timeout))); err != nil {
+		if err := a.turn.Pause(ctx, time.Until(a.started.Add(a.startup.Timeout))); err != nil {
 			return err
 		}
 		return fmt.Errorf("not up within %s: %w", a.startup.Timeout, cause)
 	}
 	a.log.Info("worker is not up yet", "worker", a.endpoint.URL, "error", cause, "retry_in", time.Until(next).Round(time.Millisecond))
-	return pause(ctx, time.Until(next))
+	return a.turn.Pause(ctx, time.Until(next))
 }
 
-// asking calls ask in one of the places that all registrations share; the time limit begins when it has one.
-func (a *approach) asking(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
-	select {
-	case a.probing <- struct{}{}:
-		defer func() { <-a.probing }()
-	case <-ctx.Done():
+// asking calls ask with a time limit. The job has its place among those that work meanwhile, so that there are never more questions
+// on the way than jobs at work.
+func (*approach) asking(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -121,7 +121,7 @@ func (a *approach) learn(ctx context.Context) (Spec, error) {
 		if complete || try == metadataTries {
 			break
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := a.turn.Pause(ctx, time.Second); err != nil {
 			return spec, err
 		}
 	}

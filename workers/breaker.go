@@ -40,7 +40,7 @@ func DefaultBreakerSettings() BreakerSettings {
 // While it is closed and nothing fails, asking and recording take no lock.
 type Breaker struct {
 	settings BreakerSettings
-	notify   func(from, to BreakerState) // called after a change, without the lock
+	notify   atomic.Pointer[func(from, to BreakerState)] // called after a change, without the lock
 
 	state     atomic.Int32
 	failures  atomic.Int64 // in a row
@@ -56,7 +56,9 @@ type Breaker struct {
 type Trial struct{ epoch uint64 }
 
 func newBreaker(s BreakerSettings, notify func(from, to BreakerState)) *Breaker {
-	return &Breaker{settings: s, notify: notify}
+	b := &Breaker{settings: s}
+	b.tells(notify)
+	return b
 }
 
 // State is the state now; a breaker whose time-out has run out is half-open from the moment that somebody looks.
@@ -197,8 +199,17 @@ func (b *Breaker) move(to BreakerState) BreakerState {
 	return to
 }
 
+// tells says who hears of changes from now on; nil is nobody.
+func (b *Breaker) tells(notify func(from, to BreakerState)) {
+	if notify == nil {
+		b.notify.Store(nil)
+		return
+	}
+	b.notify.Store(&notify)
+}
+
 func (b *Breaker) tell(from, to BreakerState) {
-	if from != to && b.notify != nil {
-		b.notify(from, to)
+	if f := b.notify.Load(); from != to && f != nil {
+		(*f)(from, to)
 	}
 }

@@ -17,7 +17,22 @@
 // A [Spec] says what to register, [ParseSpec] reads one from JSON. An [Enroller] waits until the engine is healthy, asks it
 // what it is, registers it as pending, and sets it ready only after all listeners of the registry know it: no request meets a
 // worker that a policy has not heard of. [Enroller.Remove] lets a ready worker drain first. A [HealthLoop] probes what is
-// registered and moves it between ready, not_ready and failed.
+// registered and moves it between ready, not_ready and failed; a failure in a time in which this process itself did not run is
+// not held against a worker.
+//
+// Each of these changes is a [Job]. [Jobs] runs one at a time for each address, in order, and so many at once for all; who
+// only waits, for an engine to load or a worker to drain, stands in nobody's way. testdata/states shows the life of a worker as
+// prose: what is done, and what happens.
+//
+// # What changes while a worker is registered
+//
+// Its id and its URL never. [Enroller.Update] and [Enroller.Replace] make the next revision of the same registration
+// ([Registry.Replace]): it goes on with the state, the counts and, if that is set alike, the breaker of the one before. Who
+// holds an older revision, a request for example, has the same engine; who wants to change something is told that it is not
+// there any more.
+//
+// An engine with data-parallel ranks may be registered as one worker for each ([WithRanks]). They share an address, and no URL
+// that leaves the gateway names a rank.
 //
 // # What an engine says of its load
 //

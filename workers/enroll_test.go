@@ -288,12 +288,12 @@ func TestProbesAreBounded(t *testing.T) {
 			require.NoError(t, err)
 		}
 		synctest.Wait()
-		require.EqualValues(t, maxProbing, now.Load())
+		require.EqualValues(t, DefaultJobSettings().Concurrency, now.Load())
 		begun := time.Now()
 		_, err := e.Add(t.Context(), NewSpec("http://up:1"))
 		require.NoError(t, err)
 		require.LessOrEqual(t, time.Since(begun), 10*time.Second)
-		require.EqualValues(t, maxProbing, most.Load())
+		require.EqualValues(t, DefaultJobSettings().Concurrency, most.Load())
 		e.Close()
 		require.Zero(t, now.Load())
 		_, err = e.Reserve(NewSpec("http://w:1"))
@@ -335,6 +335,7 @@ func TestRemovalDrains(t *testing.T) {
 		w.Begin()
 		begun := time.Now()
 		require.NoError(t, e.Remove(w.ID()))
+		synctest.Wait()
 		require.Equal(t, Draining, w.Status())
 		v, ok := e.Describe(w.ID())
 		require.True(t, ok)
@@ -369,13 +370,13 @@ func TestRemovalAtOnce(t *testing.T) {
 		w.SetStatus(from)
 		require.NoError(t, e.registry.Add(w))
 		require.NoError(t, e.Remove(w.ID()))
-		require.Zero(t, e.registry.Len(), from.String())
+		eventually(t, "gone from "+from.String(), func() bool { return e.registry.Len() == 0 })
 	}
 	s := NewSpec("http://w:1")
 	s.Health = &HealthSpec{DrainSettleSecs: new(uint32(0))}
 	w := add(t, e.registry, s)
 	require.NoError(t, e.Remove(w.ID()))
-	require.Zero(t, e.registry.Len(), "a window of 0 does not wait")
+	eventually(t, "a window of 0 does not wait", func() bool { return e.registry.Len() == 0 })
 }
 
 // workers.md section 17: shutdown does not wait for a drain
@@ -385,6 +386,7 @@ func TestCloseDoesNotWaitForDrains(t *testing.T) {
 	s.Health = &HealthSpec{DrainSettleSecs: new(uint32(3600))}
 	w := add(t, e.registry, s)
 	require.NoError(t, e.Remove(w.ID()))
+	eventually(t, "draining", w.Draining)
 	e.Close()
 	require.Equal(t, 1, e.registry.Len())
 	require.ErrorIs(t, e.Remove(w.ID()), ErrClosed)

@@ -58,18 +58,18 @@ func (l List) Any(f func(*Worker) bool) bool {
 // Contains tells whether w is on the list.
 func (l List) Contains(w *Worker) bool { return l.Index(w) >= 0 }
 
-// Index is the place of w on the list, -1 if it is not there. Lists that come from a registry are in the order of registration, so
+// Index is the place of w on the list, or of another revision of the same registration; -1 if it is not there. Lists that come from a registry are in the order of registration, so
 // that it costs a few steps, however long the list is; of other lists it looks at every member.
 func (l List) Index(w *Worker) int {
 	if !l.ordered {
-		return slices.Index(l.members, w)
+		return slices.IndexFunc(l.members, func(m *Worker) bool { return m == w || m.id == w.id })
 	}
 	order := w.order.Load()
 	low, high := 0, len(l.members)
 	for guess := l.guess(order); low < high; guess = int(uint(low+high) / 2) {
 		switch at := l.members[guess].order.Load(); {
 		case at == order:
-			if l.members[guess] != w {
+			if l.members[guess].id != w.id {
 				return -1
 			}
 			return guess

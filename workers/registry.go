@@ -55,7 +55,9 @@ type published struct {
 	pools   map[slot]*pool
 	serving map[string]int    // models that some worker serves, by canonical id, with the number of workers
 	aliases map[string]string // aliases whose canonical id is served
+	retries map[string]retryRule
 	workers int
+	ranks   int // workers that are data-parallel ranks
 }
 
 // slot names a published list: the workers of one model ("" for those of every model) that play one part.
@@ -117,13 +119,23 @@ func (e *ExistsError) Error() string {
 		e.Holder.URL(), e.Holder.ID())
 }
 
-// Add registers a worker at the end of the lists of its model. The error is an [*ExistsError].
-func (r *Registry) Add(w *Worker) error {
+// Add registers workers at the end of the lists of their models: all of them, or none if the URL of one is taken. The error is an
+// [*ExistsError].
+func (r *Registry) Add(ws ...*Worker) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if holder := r.byURL[w.URL()]; holder != nil {
-		return &ExistsError{holder}
+	for _, w := range ws {
+		if holder := r.byURL[w.URL()]; holder != nil {
+			return &ExistsError{holder}
+		}
 	}
+	for _, w := range ws {
+		r.add(w)
+	}
+	return nil
+}
+
+func (r *Registry) add(w *Worker) {
 	w.pools = []slot{{w.model, w.Type(), w.Mode()}, {anyModel, w.Type(), w.Mode()}}
 	r.last++
 	w.order.Store(r.last)
@@ -133,17 +145,28 @@ func (r *Registry) Add(w *Worker) error {
 	w.owner.Store(r) // first: a change of state that the tally below misses finds the owner, and waits for the lock
 	w.tallied = w.flags()
 	r.publish(realias, func(p *published) {
-		p.workers++
-		p.serve(w.model, 1)
+		p.count(w, 1)
 		for _, s := range w.pools {
 			p.pools[s] = p.pools[s].with(w)
 		}
+		p.adopt(nil, w)
 	})
 	for _, l := range r.listeners {
 		l.WorkerAdded(w)
 	}
-	return nil
 }
+
+// count counts a worker that comes or goes.
+func (p *published) count(w *Worker, by int) {
+	p.workers += by
+	if _, ranked := w.Rank(); ranked {
+		p.ranks += by
+	}
+	p.serve(w.model, by)
+}
+
+// Ranked tells whether some worker is a data-parallel rank: then bodies have to be edited.
+func (r *Registry) Ranked() bool { return r.published.Load().ranks > 0 }
 
 // Remove takes a worker out. removed is false if this very registration, at this revision, is not there any more.
 func (r *Registry) Remove(w *Worker) (removed bool) {
@@ -154,13 +177,13 @@ func (r *Registry) Remove(w *Worker) (removed bool) {
 	}
 	r.unindex(w)
 	r.publish(r.claim(w, -1), func(p *published) {
-		p.workers--
-		p.serve(w.model, -1)
+		p.count(w, -1)
 		for _, s := range w.pools {
 			if p.pools[s] = p.pools[s].without(w); p.pools[s] == nil {
 				delete(p.pools, s)
 			}
 		}
+		p.abandon(w.model)
 	})
 	w.owner.Store(nil)
 	w.forgetLoad()
@@ -191,7 +214,10 @@ func (r *Registry) unindex(w *Worker) {
 // realias tells that the claims to aliases have changed.
 func (r *Registry) publish(realias bool, change func(*published)) {
 	was := r.published.Load()
-	now := &published{pools: maps.Clone(was.pools), serving: maps.Clone(was.serving), workers: was.workers, aliases: was.aliases}
+	now := &published{
+		pools: maps.Clone(was.pools), serving: maps.Clone(was.serving), aliases: was.aliases, retries: was.retries,
+		workers: was.workers, ranks: was.ranks,
+	}
 	change(now)
 	if realias || len(now.serving) != len(was.serving) {
 		r.realias(now)
@@ -306,16 +332,27 @@ func (r *Registry) ModelCount() int {
 	return n
 }
 
-// All are the registered workers in the order of their registration, which is that of every pool too.
+// All are the registered workers in the order of their registration, which is that of every pool too. It takes no lock, however
+// many there are, and the list is the caller's.
 func (r *Registry) All() []*Worker {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.all()
+	p := r.published.Load()
+	all := make([]*Worker, 0, p.workers)
+	lists := 0
+	for s, pool := range p.pools {
+		if s.model == anyModel { // each worker is on exactly one of these
+			all = append(all, pool.list().Members()...)
+			lists++
+		}
+	}
+	if lists > 1 {
+		slices.SortFunc(all, inOrder)
+	}
+	return all
 }
 
-func (r *Registry) all() []*Worker {
-	return slices.SortedFunc(maps.Values(r.byID), func(a, b *Worker) int { return cmp.Compare(a.order.Load(), b.order.Load()) })
-}
+func (r *Registry) all() []*Worker { return slices.SortedFunc(maps.Values(r.byID), inOrder) }
+
+func inOrder(a, b *Worker) int { return cmp.Compare(a.order.Load(), b.order.Load()) }
 
 // ByID finds a worker by its id; nil if it is not registered.
 func (r *Registry) ByID(id ID) *Worker {

@@ -1,26 +1,33 @@
 package workers
 
 import (
+	"context"
 	"fmt"
-	"time"
+	"slices"
 )
 
-// failureKept is how long a failed registration is told of at its address.
-const failureKept = 300 * time.Second
+// entry is what becomes of a worker that is found at the URL of an enrolment.
+type entry uint8
 
-// The states of a job.
 const (
-	jobPending    = "pending"
-	jobProcessing = "processing"
-	jobFailed     = "failed"
+	create  entry = iota // there must be none
+	upsert               // it is replaced
+	replace              // it is replaced, if it still is the revision that the enrolment is bound to
 )
 
-// enrolment is the registration of one worker, from its reservation on.
+// enrolment is the registration of one engine, from its reservation on.
 type enrolment struct {
 	id       ID
 	endpoint Endpoint
 	spec     Spec
-	job      JobStatus // the enroller's lock is held
+	mode     entry
+	revision uint64 // of the worker that it replaces
+
+	ctx    context.Context // it is given up when that ends; nil: never
+	giveUp func()          // ends ctx; nil: only who waits for it may
+	missed func()          // called once, after the first attempt that did not reach the engine; nil: nobody cares
+	job    *Job
+	worker *Worker // what came of it
 }
 
 // InProgressError says that a worker at the same address is being added.
@@ -38,59 +45,101 @@ type NotFoundError struct{ ID ID }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("Worker %s not found", e.ID) }
 
-// reserve takes the worker's address, so that nobody else adds it meanwhile. What is reserved must be run.
-func (e *Enroller) reserve(spec Spec) (*enrolment, error) {
+func (e *Enroller) newEnrolment(spec Spec, mode entry) (*enrolment, error) {
 	endpoint, err := ParseEndpoint(spec.URL)
+	if err != nil {
+		return nil, err
+	}
+	spec = spec.Clone()
+	spec.URL, spec.ConnectionMode = endpoint.URL, endpoint.Mode
+	n := &enrolment{id: NewID(), endpoint: endpoint, spec: spec, mode: mode}
+	n.job = &Job{
+		Kind: AddWorker, Key: endpoint.Address, URL: endpoint.URL, Limit: e.startup.limit(),
+		Run:  func(ctx context.Context, t *Turn) error { return e.run(ctx, t, n) },
+		Done: func(error) { e.forget(n) },
+	}
+	n.job.prepare()
+	return n, nil
+}
+
+// reserve takes the worker's address, so that nobody else adds it meanwhile. What is reserved must be run or forgotten.
+func (e *Enroller) reserve(spec Spec) (*enrolment, error) {
+	n, err := e.newEnrolment(spec, create)
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, ErrClosed
-	}
-	if other := e.adding[endpoint.Address]; other != nil && other.job.Status != jobFailed {
-		return nil, &InProgressError{other.endpoint.URL, other.id}
+	for _, other := range e.adding[n.endpoint.Address] {
+		if other.mode != replace { // that is of a worker that exists
+			return nil, &InProgressError{other.endpoint.URL, other.id}
+		}
 	}
 	// In this order: a registration ends with the worker in the registry first, and its reservation given up after that.
-	if holder := e.registry.ByURL(endpoint.URL); holder != nil {
+	if holder := e.holder(n); holder != nil {
 		return nil, &ExistsError{holder}
 	}
-	spec = spec.Clone()
-	spec.URL, spec.ConnectionMode = endpoint.URL, endpoint.Mode
-	n := &enrolment{id: NewID(), endpoint: endpoint, spec: spec}
-	n.job = JobStatus{JobType: "AddWorker", WorkerURL: endpoint.URL, Status: jobPending, Timestamp: time.Now().Unix()}
-	e.adding[endpoint.Address], e.byID[n.id] = n, n
-	e.work.Add(1)
+	e.holdLocked(n)
 	return n, nil
 }
 
-func (e *Enroller) begin(n *enrolment) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n.job.Status, n.job.Timestamp = jobProcessing, time.Now().Unix()
-}
-
-// end gives the reservation up. A failure is kept at the address for a while.
-func (e *Enroller) end(n *enrolment, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.byID, n.id)
-	if err == nil {
-		delete(e.adding, n.endpoint.Address)
-		return
+// holder is a registered worker that has the URL of an enrolment, or is a rank of the engine at it.
+func (e *Enroller) holder(n *enrolment) *Worker {
+	if w := e.registry.ByURL(n.endpoint.URL); w != nil || n.oneRank() {
+		return w
 	}
-	text := err.Error()
-	n.job.Status, n.job.Message, n.job.Timestamp = jobFailed, &text, time.Now().Unix()
-	e.forgetFailures()
+	for _, w := range e.registry.ByAddress(n.endpoint.Address) {
+		if w.endpoint.Base == n.endpoint.Base {
+			return w
+		}
+	}
+	return nil
 }
 
-// forgetFailures drops failures that are old. The lock is held.
-func (e *Enroller) forgetFailures() {
-	for address, n := range e.adding {
-		if n.job.Status == jobFailed && time.Since(time.Unix(n.job.Timestamp, 0)) > failureKept {
-			delete(e.adding, address)
+// oneRank tells whether an enrolment is of one rank of its engine alone.
+func (n *enrolment) oneRank() bool {
+	_, ranked := n.endpoint.rank()
+	return ranked
+}
+
+func (e *Enroller) hold(n *enrolment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holdLocked(n)
+}
+
+func (e *Enroller) holdLocked(n *enrolment) {
+	e.adding[n.endpoint.Address] = append(e.adding[n.endpoint.Address], n)
+	if n.mode != replace {
+		e.byID[n.id] = n
+	}
+}
+
+// abandon gives the replacements of a worker up: it is about to be removed, which must not wait for an engine that may never answer.
+func (e *Enroller) abandon(w *Worker) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range e.adding[w.endpoint.Address] {
+		if n.giveUp != nil && n.id == w.id {
+			n.giveUp()
 		}
+	}
+}
+
+// forget gives the reservation up; once more changes nothing.
+func (e *Enroller) forget(n *enrolment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n.giveUp != nil {
+		n.giveUp()
+	}
+	if e.byID[n.id] == n {
+		delete(e.byID, n.id)
+	}
+	address := n.endpoint.Address
+	e.adding[address] = slices.DeleteFunc(e.adding[address], func(o *enrolment) bool { return o == n })
+	if len(e.adding[address]) == 0 {
+		delete(e.adding, address)
 	}
 }
 
@@ -98,29 +147,27 @@ func (e *Enroller) forgetFailures() {
 // none, also when its registration has failed.
 func (e *Enroller) Describe(id ID) (v View, ok bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := e.byID[id]; n != nil {
-		return n.view(e.settings), true
-	}
+	n := e.byID[id]
+	e.mu.Unlock()
 	w := e.registry.ByID(id)
-	if w == nil {
-		return View{}, false
-	}
-	v = w.View()
-	if job := e.removing[id]; job != nil {
-		v.JobStatus = new(*job)
-	} else {
-		e.forgetFailures()
-		if n := e.adding[w.endpoint.Address]; n != nil {
-			v.JobStatus = new(n.job)
+	switch {
+	case w != nil:
+		v = w.View()
+		if job, ok := e.jobs.Status(w.endpoint.Address); ok {
+			v.JobStatus = &job
 		}
+		return v, true
+	case n != nil:
+		return n.view(e.settings, e.jobs), true
 	}
-	return v, true
+	return View{}, false
 }
 
 // view is what is shown of a worker that is not registered yet.
-func (n *enrolment) view(s Settings) View {
+func (n *enrolment) view(s Settings, jobs *Jobs) View {
 	spec := n.spec.Clone()
 	spec.APIKey = ""
-	return View{ID: n.id.String(), Spec: spec, Status: Pending, HTTP2: n.spec.override(s).HTTPPool.HTTP2, JobStatus: new(n.job)}
+	return View{
+		ID: n.id.String(), Spec: spec, Status: Pending, HTTP2: n.spec.override(s).HTTPPool.HTTP2, JobStatus: new(jobs.statusOf(n.job)),
+	}
 }

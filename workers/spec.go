@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -54,14 +53,10 @@ func (e *BodyError) Error() string { return "Request body " + e.Reason }
 // ParseSpec reads a spec as POST and PUT /workers take it. Fields that it does not know are ignored. The error is one sentence
 // for the client: a [*BodyError], a [*FieldError] or a [*URLError].
 func ParseSpec(body []byte) (Spec, error) {
-	var fields map[string]json.RawMessage
-	switch {
-	case !json.Valid(body):
-		return Spec{}, &BodyError{"is not valid JSON"}
-	case json.Unmarshal(body, &fields) != nil || fields == nil:
-		return Spec{}, &BodyError{"must be a JSON object"}
+	fields, err := objectOf(body)
+	if err != nil {
+		return Spec{}, err
 	}
-	var err error
 	s := specOf(&object{fields: fields, err: &err})
 	if err != nil {
 		return Spec{}, err

@@ -25,26 +25,31 @@ func (e *Enroller) Startup(specs []Spec) *StartupWorkers {
 // Name is the name of this work.
 func (*StartupWorkers) Name() string { return "startup-workers" }
 
-// Run adds the workers, side by side, and returns nil when each is registered or has failed for good, or when ctx ends. It
-// calls ready when each has been registered or has failed its first probe, and at most 5 s after the first was registered.
+// Run adds the workers, in order and many at a time, and returns nil when each is registered or has failed for good, or when ctx ends.
+// It calls ready when each has been registered or has failed its first probe, and at most 5 s after the first was registered.
 func (s *StartupWorkers) Run(ctx context.Context, ready func()) error {
-	ready = sync.OnceFunc(ready)
 	specs := s.unique()
-	tried := make(chan struct{}, len(specs))
-	added := make(chan struct{}, len(specs))
-	var work sync.WaitGroup
+	p := &progress{tried: make(chan struct{}, len(specs)), added: make(chan struct{}, len(specs))}
+	p.work.Go(func() { s.announce(ctx, sync.OnceFunc(ready), len(specs), p.tried, p.added) })
+	var jobs []*Job
 	for _, spec := range specs {
-		work.Go(func() {
-			once := sync.OnceFunc(func() { tried <- struct{}{} })
-			defer once()
-			if s.add(ctx, spec, once) {
-				added <- struct{}{}
-			}
-		})
+		if job := s.submit(ctx, spec, p); job != nil {
+			jobs = append(jobs, job)
+		}
 	}
-	s.announce(ctx, ready, len(specs), tried, added)
-	work.Wait()
+	defer context.AfterFunc(ctx, func() {
+		for _, job := range jobs {
+			s.enroller.jobs.Withdraw(job, ctx.Err())
+		}
+	})()
+	p.work.Wait()
 	return nil
+}
+
+// progress is how far the workers have come.
+type progress struct {
+	work         sync.WaitGroup
+	tried, added chan struct{} // one message for each worker
 }
 
 // announce calls ready when all that are waited for have been tried, or some time after the first was added.
@@ -69,19 +74,35 @@ func (s *StartupWorkers) announce(ctx context.Context, ready func(), waiting int
 	ready()
 }
 
-// add reports whether the worker is registered; that it was already is as good.
-func (s *StartupWorkers) add(ctx context.Context, spec Spec, missed func()) bool {
+// submit begins to add a worker; nil if there is nothing to wait for. That it is registered already is as good.
+func (s *StartupWorkers) submit(ctx context.Context, spec Spec, p *progress) *Job {
 	e := s.enroller
+	tried := sync.OnceFunc(func() { p.tried <- struct{}{} })
 	n, err := e.reserve(spec)
-	if err == nil {
-		_, err = e.run(ctx, n, missed)
-		return err == nil
+	if err != nil {
+		defer tried()
+		if _, exists := errors.AsType[*ExistsError](err); exists {
+			p.added <- struct{}{}
+			return nil
+		}
+		e.log.Warn("worker not registered", "worker", spec.URL, "error", err)
+		return nil
 	}
-	if _, exists := errors.AsType[*ExistsError](err); exists {
-		return true
+	p.work.Add(1)
+	n.ctx, n.missed = ctx, tried
+	n.job.Done = func(err error) {
+		defer p.work.Done()
+		e.forget(n)
+		tried()
+		if err == nil {
+			p.added <- struct{}{}
+		}
 	}
-	e.log.Warn("worker not registered", "worker", spec.URL, "error", err)
-	return false
+	if err := e.jobs.Submit(ctx, n.job); err != nil {
+		n.job.end(err)
+		return nil
+	}
+	return n.job
 }
 
 func (s *StartupWorkers) unique() []Spec {

@@ -13,15 +13,6 @@ type View struct {
 	JobStatus  *JobStatus `json:"job_status,omitempty"`
 }
 
-// JobStatus is the state of background work on a worker.
-type JobStatus struct {
-	JobType   string  `json:"job_type"` // AddWorker or RemoveWorker
-	WorkerURL string  `json:"worker_url"`
-	Status    string  `json:"status"`    // pending, processing or failed
-	Message   *string `json:"message"`   // why it failed, else null
-	Timestamp int64   `json:"timestamp"` // seconds since 1970: the last change
-}
-
 // View is the worker as it is now.
 func (w *Worker) View() View {
 	v := View{

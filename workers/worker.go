@@ -61,6 +61,9 @@ func newWorker(id ID, spec Spec, s Settings) (*Worker, error) {
 	}
 	spec = spec.Clone()
 	spec.URL, spec.ConnectionMode = endpoint.URL, endpoint.Mode
+	if rank, ranked := endpoint.rank(); ranked {
+		spec.DPBaseURL, spec.DPRank = endpoint.Base, &rank
+	}
 	spec.complete()
 	w := &Worker{
 		id: id, key: id.words(), endpoint: endpoint, spec: spec, model: spec.modelID(),

@@ -24,8 +24,8 @@ GO
 replace server/pipelines_test.go '"GET /get_server_info",' '"GET /get_server_info", "GET /model_info",'
 red "unknown_url" go test ./server -run 'ModelInfo|Pipelines'
 
-insert server/routes.go after 'a.add(g.proxied("GET /get_server_info",' <<'GO'
-	a.add(g.proxied("GET /model_info", ""))
+insert server/routes.go after 'a.public(g.proxied("GET /get_server_info",' <<'GO'
+	a.public(g.proxied("GET /model_info", ""))
 GO
 green go test ./server -run 'ModelInfo|Pipelines'
 

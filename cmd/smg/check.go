@@ -52,7 +52,7 @@ func configLine(flag *kong.Flag) ([]byte, error) {
 	if value.Kind() == reflect.Ptr && value.IsNil() {
 		return fmt.Appendf(nil, "# %s: unset\n", flag.Name), nil
 	}
-	if flag.Tag.Has("secret") && !value.IsZero() {
+	if flag.Tag.Has("secret") && !value.IsZero() && !(value.Kind() == reflect.Slice && value.Len() == 0) {
 		return fmt.Appendf(nil, "%s: '***'\n", flag.Name), nil
 	}
 	var node yaml.Node

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,8 @@ func TestDefaultsOfTheCommandLineAreThoseOfTheServer(t *testing.T) {
 	require.Empty(t, got.WorkerURLs)
 	require.Empty(t, got.CacheBoundaries)
 	got.WorkerURLs, got.ModelAliases, got.CORSAllowedOrigins, got.CacheBoundaries = nil, nil, nil, nil
+	require.Empty(t, slices.Concat(got.TenantAPIKeys, got.ControlPlaneAPIKeys, got.JWTRoleMapping))
+	got.TenantAPIKeys, got.ControlPlaneAPIKeys, got.JWTRoleMapping = nil, nil, nil
 	require.Equal(t, want, got)
 }
 

@@ -109,6 +109,7 @@ var openAIChecks = []clientCheck{
 	{name: "a streamed chat", check: "chat_streamed"},
 	{name: "a completion, plain and streamed", check: "completion"},
 	{name: "embeddings", check: "embeddings"},
+	{name: "a transcription, plain and streamed", check: "transcription", after: requireAttempts(4)},
 	{name: "a response, plain and streamed", check: "responses"},
 	{
 		name: "a request that the engine refuses is not tried again", check: "engine_refuses", after: requireAttempts(1),
@@ -143,6 +144,8 @@ var anthropicChecks = []clientCheck{
 	{name: "engines that fail once each are not noticed", check: "message", faults: failsOnce, after: requireAttempts(4)},
 	{name: "the events of a streamed message", check: "message_streamed"},
 	{name: "a stream's text and its final message", check: "stream_helper"},
+	{name: "tokens are counted", check: "count_tokens", after: requireAttempts(2)},
+	{name: "tokens are counted although engines fail once each", check: "count_tokens", faults: failsOnce, after: requireAttempts(2 + 3)},
 	{
 		name: "a request that the engine refuses is not tried again", check: "engine_refuses", after: requireAttempts(1),
 		faults: answers(400, `{"type":"error","error":{"type":"invalid_request_error","message":"The context is too long"}}`),

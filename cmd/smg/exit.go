@@ -79,7 +79,7 @@ func usage(parser *kong.Kong, args []string, err error) error {
 	if isCommand(parser, args[0]) {
 		command = "smg " + args[0]
 	}
-	text := explained(parser, err.Error())
+	text := explained(parser, withoutKeys(parser, args, err.Error()))
 	if name := unknownFlag.FindStringSubmatch(err.Error()); name != nil && command == serveCommand && isForEngines(name[1]) {
 		text = "unknown flag " + name[1] + ": it is for engines, and serve starts them only with --model, --backend or --engine-command"
 	}

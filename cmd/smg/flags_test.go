@@ -42,10 +42,16 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 	cfg.CacheThreshold, cfg.OverlapDecay, cfg.SelectionTemperature, cfg.KVPressureWeight = -1, -1, math.Inf(1), math.NaN()
 	cfg.BalanceAbs, cfg.PrefixBalanceAbs, cfg.MaxWaiting, cfg.EvictionInterval, cfg.MaxIdle = -1, -1, -1, -1, -1
 	cfg.CacheBoundaries = []int{0}
+	cfg.MaxConcurrentRequests, cfg.QueueSize, cfg.QueueTimeout, cfg.TokensPerSecond = -2, -1, -1, -1
 	cfg.WorkerOverloadWaiting, cfg.WorkerOverloadUsage = new(int64(-1)), new(-1.0)
+	cfg.TLSCertPath, cfg.ClientCertPath, cfg.CACertPaths = "cert.pem", "cert.pem", []string{""}
+	keys := server.Default()
+	keys.TLSKeyPath, keys.ClientKeyPath = "key.pem", "key.pem" // each alone is as wrong as a certificate alone
+	cfg.APIKey, cfg.TenantAPIKeys, cfg.ControlPlaneAPIKeys, cfg.JWTRoleMapping = new(""), []string{""}, []string{""}, []string{""}
+	cfg.JWTIssuer, cfg.JWTAudience, cfg.JWKSURI = new(""), new(""), new("")
 
 	violated := map[string]bool{}
-	for _, v := range cfg.Validate() {
+	for _, v := range append(cfg.Validate(), keys.Validate()...) {
 		require.True(t, names[v.Flag], v.Flag)
 		violated[v.Flag] = true
 	}
@@ -66,6 +72,7 @@ func TestHelpShowsEveryFlagUnderItsHeading(t *testing.T) {
 		under := map[string]string{}
 		for _, line := range lines {
 			name, isFlag := strings.CutPrefix(line, "  --")
+			name = strings.TrimPrefix(name, "[no-]")
 			switch {
 			case line != "" && line[0] != ' ':
 				heading = line

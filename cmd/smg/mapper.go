@@ -19,6 +19,7 @@ func mappers() []kong.Option {
 		kong.NamedMapper("multi", list{}),
 		kong.NamedMapper("headers", list{headers: true}),
 		kong.NamedMapper("numbers", list{commas: true}),
+		kong.NamedMapper("keys", list{lines: true}),
 	}
 	for _, kind := range []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.Ptr} {
 		options = append(options, kong.KindMapper(kind, scalar{}))
@@ -78,6 +79,7 @@ func (scalar) token(scan *kong.Scanner, kind reflect.Kind) (kong.Token, error) {
 type list struct {
 	headers bool // names of headers: in lower case, and an empty one is kept, to be refused later
 	commas  bool // elements may also be separated by commas, which they cannot contain
+	lines   bool // elements may have blanks: one text is taken apart at commas and line ends. An empty one is kept, as of headers
 }
 
 var _ kong.Mapper = list{}
@@ -93,7 +95,7 @@ func (l list) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		if l.headers {
 			text = strings.ToLower(text)
 		}
-		if text == "" && !l.headers {
+		if text == "" && !l.headers && !l.lines {
 			continue
 		}
 		element := reflect.New(target.Type().Elem()).Elem()
@@ -108,7 +110,7 @@ func (l list) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-func (list) texts(ctx *kong.DecodeContext) (texts []string, from string) {
+func (l list) texts(ctx *kong.DecodeContext) (texts []string, from string) {
 	if ctx.Scan.Peek().Type != kong.FlagValueToken {
 		for ctx.Scan.Peek().IsValue() {
 			texts = append(texts, ctx.Scan.Pop().String())
@@ -121,12 +123,20 @@ func (list) texts(ctx *kong.DecodeContext) (texts []string, from string) {
 	case ok && value.list:
 		return value.texts, value.from
 	case ok:
-		return words(value.texts[0]), value.from
+		return l.apart(value.texts[0]), value.from
 	case token.String() == ctx.Value.Default: // kong hands over the default of the tag like a value after "="
 		return words(token.String()), ""
 	default:
 		return []string{token.String()}, ""
 	}
+}
+
+// apart takes a list apart that had to be written as one text.
+func (l list) apart(text string) []string {
+	if l.lines {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' })
+	}
+	return words(text)
 }
 
 // words splits a list that had to be written as one text: at blanks and commas.

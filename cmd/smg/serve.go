@@ -48,6 +48,7 @@ func (c *cli) serveEngines(args []string) error {
 	if err := flags.misuse(); err != nil {
 		return err
 	}
+	flags.shareKey(rest)
 	if found := flags.violations(); len(found) > 0 {
 		return found
 	}

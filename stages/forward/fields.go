@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/smg-go/smg/pipeline"
@@ -11,23 +12,24 @@ import (
 type fieldList struct {
 	fields     []pipeline.Field
 	streamed   bool // the body is
+	withheld   bool // the client's Authorization does not go
 	authorized bool
 	traced     bool                          // the gateway's own trace context goes instead of the client's
 	take       func(name, value string) bool // what the client yields its fields to; made once
 }
 
 // gather makes the fields that a worker gets: those of the client that are on the list, with all their values, one
-// Authorization, the client's or else the worker's own, the type of the body, and the trace context, the gateway's or else the
-// client's own.
+// Authorization, the client's if it is not withheld, or else the worker's own, the type of the body, and the trace context, the
+// gateway's or else the client's own.
 func (l *fieldList) gather(x *pipeline.Exchange, w *workers.Worker, trace []pipeline.Field) {
-	l.streamed, l.traced = x.Body.Streamed, len(trace) > 0
+	l.streamed, l.withheld, l.traced = x.Body.Streamed, x.Withheld, len(trace) > 0
 	x.Client.Headers(l.take)
 	l.fields = append(l.fields, trace...)
 	if bearer := w.Bearer(); !l.authorized && bearer != "" {
 		l.add("Authorization", bearer)
 	}
 	if x.Body.Streamed || len(x.Body.Bytes) > 0 {
-		l.add("Content-Type", "application/json")
+		l.add("Content-Type", cmp.Or(x.Body.ContentType, "application/json"))
 	}
 }
 
@@ -39,10 +41,10 @@ func (l *fieldList) add(name, value string) {
 func (l *fieldList) choose(name, value string) bool {
 	switch {
 	case name == "Authorization":
-		if !l.authorized {
+		if !l.authorized && !l.withheld {
 			l.add(name, value)
+			l.authorized = true
 		}
-		l.authorized = true
 	case l.traced && (name == "Traceparent" || name == "Tracestate"):
 	case forwarded(name), l.streamed && name == "Content-Encoding":
 		l.add(name, value)

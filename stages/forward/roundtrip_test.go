@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/workers"
 )
 
 // mirror answers with what it was asked.
@@ -167,7 +169,7 @@ func TestWhatIsNotPlainHTTPGoesThroughTheStandardTransport(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := DefaultPool
 			pool.HTTP2 = tt.http2
-			tr := NewTransport(Options{Pool: pool, TLS: &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
+			tr := NewTransport(Options{Pool: pool, TLS: trusting(s)})
 			defer tr.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: tr}).Post(tt.url, "text/plain", strings.NewReader("body"))
 			require.NoError(t, err)
@@ -189,4 +191,10 @@ func TestWhatIsNotPlainHTTPGoesThroughTheStandardTransport(t *testing.T) {
 			a.close()
 		})
 	}
+}
+
+// trusting trusts a test server.
+func trusting(s *httptest.Server) workers.TLS {
+	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	return func() *tls.Config { return &tls.Config{RootCAs: roots} }
 }

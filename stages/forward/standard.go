@@ -13,6 +13,7 @@ func (t *Transport) standard(p Pool) *http.Transport {
 	rt := &http.Transport{
 		Proxy:                  t.options.Proxy,
 		DialContext:            dialer.DialContext,
+		DialTLSContext:         t.options.TLS.Dial(dialer, "http/1.1"),
 		TLSHandshakeTimeout:    p.DialTimeout,
 		DisableCompression:     true,
 		DisableKeepAlives:      p.MaxIdle == 0,
@@ -21,11 +22,12 @@ func (t *Transport) standard(p Pool) *http.Transport {
 		MaxResponseHeaderBytes: maxHead,
 		Protocols:              new(http.Protocols),
 	}
-	if t.options.TLS != nil {
-		rt.TLSClientConfig = t.options.TLS.Clone()
+	if t.options.Proxy != nil && t.options.TLS != nil { // through a proxy the transport secures the connection by itself
+		rt.TLSClientConfig = t.options.TLS().Clone()
 	}
 	rt.Protocols.SetHTTP1(!p.HTTP2)
 	if p.HTTP2 {
+		rt.DialTLSContext = t.options.TLS.Dial(dialer, "h2")
 		rt.Protocols.SetHTTP2(true)
 		rt.Protocols.SetUnencryptedHTTP2(true)
 		// A connection through which nothing has come for 30 s is asked whether it lives, and has 20 s to say so.

@@ -1,19 +1,20 @@
 package forward
 
 import (
-	"crypto/tls"
 	"maps"
 	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/smg-go/smg/workers"
 )
 
 // Options are what a [Transport] is made of. The zero value keeps no idle connections; see [DefaultPool].
 type Options struct {
 	Pool     Pool                                  // for RoundTrip; calls of the stage bring their worker's own
-	TLS      *tls.Config                           // for https workers; nil is the system's roots
+	TLS      workers.TLS                           // for https workers; nil is the system's roots
 	Proxy    func(*http.Request) (*url.URL, error) // nil is no proxy, whatever the environment says
 	OnResend func()                                // told of each request that is sent a second time; nil is nobody
 }

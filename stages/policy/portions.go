@@ -125,7 +125,7 @@ func (b *portions) explain(x *pipeline.Exchange, i int, among workers.List) {
 		return
 	}
 	w := among.At(i)
-	r := b.ranges[slices.Index(b.members, w)]
+	r := b.ranges[workers.ListOf(b.members...).Index(w)] // a member may be an older revision of it
 	x.Explain.Rate(w, 0, pipeline.Part{Name: "range_from", Value: float64(r.from)}, pipeline.Part{Name: "range_to", Value: float64(r.to)},
 		pipeline.Part{Name: "size_in_window", Value: float64(b.loadOf(w))})
 }

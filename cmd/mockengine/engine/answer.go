@@ -17,6 +17,7 @@ type answer struct {
 
 // api is an inference route.
 type api struct {
+	form    bool  // its body is a form
 	needs   given // fields it cannot do without
 	field   string
 	size    func(*ask) size
@@ -29,7 +30,7 @@ type api struct {
 // infer answers an inference request.
 func (e *Engine) infer(c *conn, api *api) error {
 	a := &c.answer
-	if err := a.parse(c.body); err != nil {
+	if err := api.read(c, a); err != nil {
 		return c.invalid(err)
 	}
 	if a.given&api.needs != api.needs {
@@ -65,6 +66,14 @@ func (e *Engine) infer(c *conn, api *api) error {
 	e.counters.tokens.Add(int64(a.tokens * a.choices()))
 	e.counters.finished.Add(1)
 	return c.send(200, jsonType, api.body(c.text[:0], a, e))
+}
+
+// read reads the body of a request.
+func (p *api) read(c *conn, a *answer) error {
+	if p.form {
+		return a.parseForm(c.head.contentType(), c.body)
+	}
+	return a.parse(c.body)
 }
 
 // fill completes an answer whose request has been read.

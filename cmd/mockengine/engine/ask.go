@@ -33,6 +33,7 @@ type ask struct {
 	inputIDs       []byte
 	instructions   []byte
 	query, docs    []byte
+	file           []byte
 }
 
 // given are the fields that some route cannot do without.
@@ -46,6 +47,8 @@ const (
 	givenQuery
 	givenDocuments
 	givenMaxTokens
+	givenFile
+	givenModel // of a form
 )
 
 var (

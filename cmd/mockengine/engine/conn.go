@@ -39,7 +39,7 @@ func newConn(e *Engine, nc net.Conn, number int64) *conn {
 
 func (c *conn) serve() {
 	err := c.exchanges()
-	if tcp, ok := c.peer.nc.(*net.TCPConn); ok && errors.Is(err, errReset) {
+	if tcp, ok := c.peer.nc.(interface{ SetLinger(seconds int) error }); ok && errors.Is(err, errReset) {
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.peer.nc.Close()

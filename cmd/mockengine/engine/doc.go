@@ -4,7 +4,7 @@
 // # What happens
 //
 // An [Engine] serves HTTP/1.1 on the listeners it is given. It answers the inference routes (chat, completions, /generate,
-// embeddings, classify, rerank, messages, responses; as SSE and not) and the routes that a gateway probes, in the shape of the
+// embeddings, classify, rerank, messages, responses, transcriptions; as SSE and not) and the routes that a gateway probes, in the shape of the
 // engine that [Config] names. It is no net/http server, because it must show head lines exactly as they came, number connections,
 // cut, reset and garble answers, tell when the peer has left, and cost so little that the gateway in front of it is what gets measured.
 //

@@ -112,6 +112,19 @@ func (h *head) headerLine(line []byte) error {
 	return nil
 }
 
+// contentType is looked for when a route asks for it.
+func (h *head) contentType() string {
+	_, rest := cutLine(h.raw)
+	for len(rest) > 0 {
+		var line []byte
+		line, rest = cutLine(rest)
+		if name, value, _ := bytes.Cut(line, []byte(":")); is(name, "content-type") {
+			return string(bytes.TrimSpace(value))
+		}
+	}
+	return ""
+}
+
 func (h *head) contentLength(value []byte) error {
 	n, err := parseSize(value, 10)
 	if err != nil {

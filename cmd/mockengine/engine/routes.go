@@ -28,6 +28,7 @@ func (e *Engine) newRoutes() map[string]*route {
 		"/v1/chat/completions": chat, "/v1/completions": completions, "/generate": generate,
 		"/v1/embeddings": embeddings, "/v1/classify": classify, "/v1/rerank": rerank,
 		"/v1/messages": messages, "/v1/messages/count_tokens": countTokens, "/v1/responses": responses,
+		"/v1/audio/transcriptions": transcriptions,
 	} {
 		routes[path] = &route{methods: "POST", infers: true, handle: func(c *conn) error { return e.infer(c, api) }}
 	}

@@ -55,6 +55,17 @@ def stream_helper(base):
 
 
 @check
+def count_tokens(base):
+    """A token is four characters to these engines; what is counted is not answered."""
+    with client(base) as c:
+        few, many = ([{"role": "user", "content": "x" * n}] for n in (8, 400))
+        equal("the tokens", c.messages.count_tokens(model="m1", messages=few).input_tokens, 2)
+        equal("the tokens with a system prompt", c.messages.count_tokens(model="m1", messages=many, system="y" * 40).input_tokens, 110)
+        unknown = raised(anthropic.NotFoundError, lambda: c.messages.count_tokens(model="nope", messages=few))
+        equal("the type of the error", unknown.body["error"]["type"], "not_found_error")
+
+
+@check
 async def asynchronous(base):
     async with client(base, anthropic.AsyncAnthropic) as c:
         answer = await c.messages.create(**ASK, max_tokens=5)

@@ -49,6 +49,20 @@ def chat_streamed(base):
 
 
 @check
+def transcription(base):
+    """Short and long files, plain and streamed."""
+    with client(base) as c:
+        for size in (100, 60_000):
+            audio = ("a.wav", b"x" * size, "audio/wav")
+            text = c.audio.transcriptions.create(model="m1", file=audio, language="en").text
+            hold("the text is the engine's", text.startswith(reply(16)))
+            chunks = c.audio.transcriptions.create(model="m1", file=audio, stream=True)
+            hold("the streamed text is the same", "".join(chunk.choices[0]["delta"]["content"] for chunk in chunks) == text)
+        unknown = raised(openai.NotFoundError, lambda: c.audio.transcriptions.create(model="nope", file=audio))
+        equal("the code of an unknown model", unknown.code, "model_not_found")
+
+
+@check
 def completion(base):
     with client(base) as c:
         answer = c.completions.create(model="m1", prompt=["hi", "there"], max_tokens=3)
