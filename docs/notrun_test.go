@@ -28,6 +28,14 @@ var notRun = []leaving{
 		"it takes minutes, and a quiet machine", ".ci/run runs it with --short, and cmd/bench tests its flags", "",
 	},
 	{
+		regexp.MustCompile(`^go run \./cmd/bench replay --all`),
+		"it takes minutes", "cmd/bench has a test that runs less of it", "",
+	},
+	{
+		regexp.MustCompile(`^go test \./stages/policy -run - -bench`),
+		"it takes minutes, and a quiet machine", "the benchmarks are compiled by the tests", "",
+	},
+	{
 		regexp.MustCompile(`^go run \./cmd/bench faults --`),
 		"it takes minutes", ".ci/run runs it with --short, and cmd/bench has a test that runs less of it", "",
 	},

@@ -155,7 +155,7 @@ func TestAdmissionKeepsTheOrderOfArrival(t *testing.T) {
 		visits := []*visit{g.send("a"), g.send("b"), g.send("c")}
 		time.Sleep(2*time.Second - 1)
 		visits = append(visits, g.send("d")) // just before a permit comes back
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		visits = append(visits, g.send("e")) // in the moment
 		for _, v := range visits {
 			<-v.over

@@ -15,7 +15,8 @@ import (
 var (
 	serverInfoKeys = []string{
 		"model_id", "model_path", "served_model_name", "tp_size", "dp_size", "pp_size", "load_balance_method", "disaggregation_mode",
-		"version", "is_embedding", "context_length", "max_total_tokens", "max_running_requests", "weight_version",
+		"version", "is_embedding", "context_length", "max_total_tokens", "max_total_num_tokens", "max_running_requests",
+		"weight_version",
 	}
 	modelInfoKeys = []string{
 		"model_path", "tokenizer_path", "is_generation", "has_image_understanding", "has_audio_understanding", "model_type", "architectures",

@@ -18,5 +18,5 @@
 // The network and the gateway take no time. Attention costs the same however long the context is; there is no preemption, no
 // prefill/decode split, no cache on the host, and answers are not reused as prefixes.
 // Gateways know from the start how many tokens each engine's cache holds and how many requests it runs, as from labels; a real one
-// without these, and without load reports, takes a cache to hold 400,000 tokens, which costs least_work 10 to 15 % where it is twice that.
+// without these, and without load reports, takes a cache to hold 400,000 tokens, which costs least_work 9 to 15 % where it is twice that.
 package replay

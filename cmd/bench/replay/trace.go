@@ -20,7 +20,7 @@ import (
 	"github.com/smg-go/smg/stages"
 )
 
-//go:embed testdata/*.gz
+//go:embed *.jsonl.gz
 var traces embed.FS
 
 const (
@@ -38,7 +38,7 @@ type Trace struct {
 
 // embedded fills the workload with one of the traces that the program carries; length below 1 takes the first part alone.
 func (w *Workload) embedded(name string, length float64) error {
-	f, err := traces.Open("testdata/" + name)
+	f, err := traces.Open(name)
 	if err != nil {
 		return err
 	}
