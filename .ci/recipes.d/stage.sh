@@ -47,7 +47,8 @@ func (n notice) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 GO
 green go test ./stages -run Notice
 
-replace server/pipelines_test.go "access_log payload_limit buffer" "access_log payload_limit notice buffer"
+replace server/pipelines_test.go "admission buffer" "admission notice buffer"
+replace server/pipelines_test.go "admission form" "admission notice form"
 red "notice" go test ./server -run Pipelines
 
 insert server/routes.go before "stages.Buffer(g.buffering, kind)," <<'GO'
