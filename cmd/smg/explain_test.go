@@ -19,9 +19,14 @@ import (
 
 // asks runs smg explain with this standard input.
 func asks(stdin string, args ...string) (code int, stdout, stderr string) {
+	return piped(stdin, append([]string{"explain"}, args...))
+}
+
+// piped runs smg with this standard input.
+func piped(stdin string, args []string) (code int, stdout, stderr string) {
 	var out, failed bytes.Buffer
 	c := &cli{stdin: strings.NewReader(stdin), stdout: &out, stderr: &failed}
-	code = report(&failed, c.run(append([]string{"explain"}, args...)))
+	code = report(&failed, c.run(args))
 	return code, out.String(), failed.String()
 }
 

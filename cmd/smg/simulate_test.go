@@ -24,10 +24,7 @@ import (
 
 // simulates runs smg simulate with this standard input.
 func simulates(stdin string, args ...string) (code int, stdout, stderr string) {
-	var out, failed bytes.Buffer
-	c := &cli{stdin: strings.NewReader(stdin), stdout: &out, stderr: &failed}
-	code = report(&failed, c.run(append([]string{"simulate"}, args...)))
-	return code, out.String(), failed.String()
+	return piped(stdin, append([]string{"simulate"}, args...))
 }
 
 // recordedTraffic is what a gateway in front of real engines has recorded of so many chats.
