@@ -32,14 +32,19 @@ func lastDocuments(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// outermostString is the value of the member of a name, if it is a string: of several, of the one that the fewest braces are around.
-// Engines differ in what they write first, and a call of a tool in an answer has an id as well.
-func outermostString(doc []byte, name string) string {
-	value, rest, _ := cutString(doc, name)
-	if !bytes.Contains(rest, []byte(name)) {
-		return value
-	}
-	depth, least := 0, len(doc)
+// inferred is what a document says of an answer.
+type inferred struct {
+	id, model string   // of several the ones that the fewest braces are around: a call of a tool has an id as well
+	finished  []string // why its choices ended, as OpenAI and SGLang say it
+	stopped   []string // the same as Anthropic says it; beside the other it is the text that ended a choice
+
+	idDepth, modelDepth int
+}
+
+// readAnswer finds it in one pass, in whatever order the engine writes. A name in a text is none: there, its quotes are escaped.
+func readAnswer(doc []byte) (a inferred) {
+	a.idDepth, a.modelDepth = len(doc), len(doc)
+	depth := 0
 	for i := 0; i < len(doc); i++ {
 		switch doc[i] {
 		case '{', '[':
@@ -47,37 +52,69 @@ func outermostString(doc []byte, name string) string {
 		case '}', ']':
 			depth--
 		case '"':
-			end := i + 1
-			for end < len(doc) && doc[end] != '"' {
-				if doc[end] == '\\' {
-					end++
-				}
-				end++
+			end := closingQuote(doc, i+1)
+			if end < 0 {
+				return a
 			}
-			if end < len(doc) && depth < least && string(doc[i:end+1]) == name {
-				if v, ok := leadingString(doc[end+1:]); ok {
-					value, least = v, depth
-				}
-			}
+			a.member(doc[i+1:end], doc[end+1:], depth)
 			i = end
 		}
 	}
-	return value
+	return a
 }
 
-// cutString finds the first member of a name in a document whose value is a string, and gives that string and what is behind. A
-// name in quotes is no part of a text: there, the quotes would be escaped.
-func cutString(doc []byte, name string) (value string, rest []byte, found bool) {
+// closingQuote is where the string ends whose text begins at i; negative if it does not.
+func closingQuote(doc []byte, i int) int {
 	for {
-		at := bytes.Index(doc, []byte(name))
-		if at < 0 {
-			return "", nil, false
-		}
-		doc = doc[at+len(name):]
-		if value, ok := leadingString(doc); ok {
-			return value, doc, true
+		switch i = nextSpecial(doc, i); {
+		case i >= len(doc):
+			return -1
+		case doc[i] == '"':
+			return i
+		case doc[i] == '\\':
+			i += 2
+		default: // a control character, which no string should have
+			i++
 		}
 	}
+}
+
+// member takes a member whose value is a string, and lets all else pass.
+func (a *inferred) member(name, rest []byte, depth int) {
+	switch string(name) {
+	case "id":
+		if depth < a.idDepth {
+			a.id, a.idDepth = outer(a.id, a.idDepth, rest, depth)
+		}
+	case "model":
+		if depth < a.modelDepth {
+			a.model, a.modelDepth = outer(a.model, a.modelDepth, rest, depth)
+		}
+	case "finish_reason":
+		if v, ok := leadingString(rest); ok {
+			a.finished = append(a.finished, v)
+		}
+	case "stop_reason":
+		if v, ok := leadingString(rest); ok {
+			a.stopped = append(a.stopped, v)
+		}
+	}
+}
+
+// outer is the string at the beginning of rest and its depth, or what was found before.
+func outer(found string, foundDepth int, rest []byte, depth int) (string, int) {
+	if v, ok := leadingString(rest); ok {
+		return v, depth
+	}
+	return found, foundDepth
+}
+
+// reasons are why the answer ended.
+func (a *inferred) reasons() []string {
+	if len(a.finished) > 0 {
+		return a.finished
+	}
+	return a.stopped
 }
 
 // leadingString is the string behind a colon, or that of the member "type" of an object there.
@@ -98,21 +135,4 @@ func leadingString(b []byte) (string, bool) {
 		return "", false
 	}
 	return string(b[1 : end+1]), true
-}
-
-// finishReasons are why the choices of an answer ended, in the words of any of the APIs.
-func finishReasons(doc []byte) (reasons []string) {
-	for _, name := range []string{`"finish_reason"`, `"stop_reason"`} {
-		for rest := doc; ; {
-			reason, behind, found := cutString(rest, name)
-			if !found {
-				break
-			}
-			reasons, rest = append(reasons, reason), behind
-		}
-		if len(reasons) > 0 {
-			return reasons
-		}
-	}
-	return nil
 }

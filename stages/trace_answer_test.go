@@ -339,14 +339,15 @@ func FuzzLastDocuments(f *testing.F) {
 	})
 }
 
-// FuzzFinishReasons: whatever a worker answers, reasons are short texts of it, in its order.
-func FuzzFinishReasons(f *testing.F) {
+// FuzzReadAnswer: whatever a worker answers, reasons are short texts of it, in its order.
+func FuzzReadAnswer(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"finish_reason":"stop"},{"finish_reason":{"type":"length"}}]}`))
 	f.Add([]byte(`{"stop_reason":"max_tokens","finish_reason":"`))
 	f.Add([]byte(`"finish_reason":{"type"{"type":"`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		rest := doc
-		for _, reason := range finishReasons(doc) {
+		a := readAnswer(doc)
+		for _, reason := range a.reasons() {
 			require.True(t, utf8.ValidString(reason))
 			require.NotEmpty(t, reason)
 			require.LessOrEqual(t, len(reason), longestValue)

@@ -21,7 +21,7 @@ func (t *tracer) describeRequest(s *telemetry.Span, x *pipeline.Exchange, err er
 		scheme = "https"
 	}
 	s.Text("url.scheme", scheme)
-	describeAddress(s, c.Header("Host"))
+	s.Address(c.Header("Host"))
 	s.Text("network.protocol.version", strings.TrimPrefix(c.Protocol(), "HTTP/"))
 	if host, _, err := net.SplitHostPort(c.Peer()); err == nil {
 		s.Text("client.address", host)
@@ -55,18 +55,6 @@ func (t *tracer) describeEnd(s *telemetry.Span, x *pipeline.Exchange, err error)
 	s.Fail()
 }
 
-func describeAddress(s *telemetry.Span, hostPort string) {
-	host, port, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		s.Text("server.address", hostPort)
-		return
-	}
-	s.Text("server.address", host)
-	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-		s.Number("server.port", int64(n))
-	}
-}
-
 func describeBody(s *telemetry.Span, x *pipeline.Exchange) {
 	size, path := int64(len(x.Body.Bytes)), "buffered"
 	if x.Body.Streamed {
@@ -86,6 +74,7 @@ func describeStage(s *telemetry.Span, stage string, x *pipeline.Exchange) {
 		describePool(s, x)
 	case "policy":
 		if leg := x.Legs.Last(); leg != nil {
+			s.Text("smg.worker", leg.Worker.URL())
 			describeChoice(s, x, leg)
 		}
 	}
@@ -103,7 +92,6 @@ func describePool(s *telemetry.Span, x *pipeline.Exchange) {
 }
 
 func describeChoice(s *telemetry.Span, x *pipeline.Exchange, leg *pipeline.Leg) {
-	s.Text("smg.worker", leg.Worker.URL())
 	s.Text("smg.policy", leg.Policy)
 	s.Text("smg.model", x.Model)
 	s.Text("smg.routing_key.source", keySources[x.Key.Source])
@@ -116,8 +104,7 @@ func (t *tracer) describeLeg(s *telemetry.Span, x *pipeline.Exchange, leg *pipel
 	e := leg.Worker.Endpoint()
 	s.Text("http.request.method", x.Client.Method())
 	s.Text("url.full", e.Scheme+"://"+e.Host+e.Prefix+x.Client.Path())
-	describeAddress(s, e.Dial)
-	s.Text("smg.worker.type", leg.Worker.Type().String())
+	s.Add(leg.Worker.TraceAttributes())
 	s.Number("smg.attempt", int64(x.Number))
 	if x.Number > 1 {
 		s.Number("http.request.resend_count", int64(x.Number-1))

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/smg-go/smg/pipeline"
@@ -106,14 +107,10 @@ func describeInferred(s *telemetry.Attributes, leg *pipeline.Leg, body []byte) {
 	var id, model string
 	var reasons []string
 	for doc := range lastDocuments(body) {
-		if id == "" {
-			id = outermostString(doc, `"id"`)
-		}
-		if model == "" {
-			model = outermostString(doc, `"model"`)
-		}
+		a := readAnswer(doc)
+		id, model = cmp.Or(id, a.id), cmp.Or(model, a.model)
 		if len(reasons) == 0 {
-			reasons = finishReasons(doc)
+			reasons = a.reasons()
 		}
 	}
 	s.Text("gen_ai.response.id", id)

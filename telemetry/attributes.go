@@ -3,6 +3,8 @@ package telemetry
 import (
 	"encoding/binary"
 	"math"
+	"net"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -72,6 +74,19 @@ func (a *Attributes) Texts(key string, values []string) {
 		v = validText(v)
 		a.wire = appendLength(a.wire, arrayValues, protowire.SizeTag(anyString)+protowire.SizeBytes(len(v)))
 		a.wire = appendString(a.wire, anyString, v)
+	}
+}
+
+// Address sets server.address and, if there is one, server.port.
+func (a *Attributes) Address(hostPort string) {
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		a.Text("server.address", hostPort)
+		return
+	}
+	a.Text("server.address", host)
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		a.Number("server.port", int64(n))
 	}
 }
 

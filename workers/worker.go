@@ -23,7 +23,8 @@ type Worker struct {
 	owner   atomic.Pointer[Registry] // the registry that counts it; nil before and after its registration
 	onTrip  atomic.Pointer[func(w *Worker, from, to BreakerState)]
 
-	series atomic.Pointer[telemetry.WorkerSeries]
+	series     atomic.Pointer[telemetry.WorkerSeries]
+	attributes telemetry.Attributes
 
 	tallied flags // what the registry has counted; its lock is held
 	pools   []slot
@@ -72,6 +73,7 @@ func newWorker(id ID, spec Spec, s Settings) (*Worker, error) {
 	if spec.APIKey != "" {
 		w.bearer = "Bearer " + spec.APIKey
 	}
+	w.describe()
 	w.breaker = newBreaker(w.settings.Breaker, w.breakerMoved)
 	return w, nil
 }
@@ -132,6 +134,15 @@ func (w *Worker) Series() *telemetry.WorkerSeries { return w.series.Load() }
 
 // AttachSeries gives the worker counters for the metrics.
 func (w *Worker) AttachSeries(s *telemetry.WorkerSeries) { w.series.Store(s) }
+
+// TraceAttributes are what the span of every request to the worker says of it.
+func (w *Worker) TraceAttributes() *telemetry.Attributes { return &w.attributes }
+
+func (w *Worker) describe() {
+	w.attributes.Address(w.endpoint.Dial)
+	w.attributes.Text("smg.worker", w.URL())
+	w.attributes.Text("smg.worker.type", w.Type().String())
+}
 
 // Begin counts one more request in flight.
 func (w *Worker) Begin() {
