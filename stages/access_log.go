@@ -41,9 +41,8 @@ func (s *accessLog) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	info := requestInfo.Fill(x)
 	info.Method, info.Path, info.Query = x.Client.Method(), x.Client.Path(), x.Client.Query()
 	info.Version, info.RequestID = x.Client.Protocol(), x.ID
-	info.TraceID, info.SpanID = x.TraceIDs()
 
-	s.write(s.requests, s.at(slog.LevelInfo), "started processing request", info)
+	s.write(x, s.requests, s.at(slog.LevelInfo), "started processing request", info)
 	err := x.Conclude(next)
 	s.finish(x, info, err)
 	return err
@@ -56,8 +55,11 @@ func (s *accessLog) at(level slog.Level) slog.Level {
 	return level
 }
 
-func (s *accessLog) write(log *slog.Logger, level slog.Level, message string, info *telemetry.RequestInfo, attrs ...slog.Attr) {
+func (s *accessLog) write(x *pipeline.Exchange, log *slog.Logger, level slog.Level, message string, info *telemetry.RequestInfo, attrs ...slog.Attr) {
 	if ctx := context.Background(); log.Enabled(ctx, level) {
+		if info.TraceID == "" {
+			info.TraceID, info.SpanID = x.TraceIDs()
+		}
 		log.LogAttrs(ctx, level, message, append(attrs, info.Attr())...)
 	}
 }
@@ -87,7 +89,7 @@ func (s *accessLog) finish(x *pipeline.Exchange, info *telemetry.RequestInfo, er
 	if cause := errors.Unwrap(err); cause != nil {
 		attrs = append(attrs, slog.Any("cause", cause))
 	}
-	s.write(s.responses, level, message, info, attrs...)
+	s.write(x, s.responses, level, message, info, attrs...)
 }
 
 func (s *accessLog) verdict(x *pipeline.Exchange, status int, err error) (slog.Level, string) {

@@ -26,6 +26,7 @@ type tracer struct {
 	tracing             *telemetry.Tracing
 	metrics             *telemetry.Metrics
 	arrived             atomic.Uint64
+	host                lastHost
 	stages              [longestChain]atomic.Pointer[stageSeries] // by the stage's place
 }
 

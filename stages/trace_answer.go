@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // What the end of an answer is searched for: bytes of an answer that is looked at, events of a stream from its end, bytes of a
@@ -32,7 +33,7 @@ func lastDocuments(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// inferred is what a document says of an answer.
+// inferred is what a document says of an answer. The texts are the document's own bytes: they are not kept.
 type inferred struct {
 	id, model string   // of several the ones that the fewest braces are around: a call of a tool has an id as well
 	finished  []string // why its choices ended, as OpenAI and SGLang say it
@@ -117,7 +118,7 @@ func (a *inferred) reasons() []string {
 	return a.stopped
 }
 
-// leadingString is the string behind a colon, or that of the member "type" of an object there.
+// leadingString is the string behind a colon, or that of the member "type" of an object there. It is the bytes of b themselves.
 func leadingString(b []byte) (string, bool) {
 	b = bytes.TrimLeft(b, " \t\r\n")
 	if !bytes.HasPrefix(b, []byte(":")) {
@@ -134,5 +135,5 @@ func leadingString(b []byte) (string, bool) {
 	if end <= 0 || hasEscape(b[1:end+1]) || !utf8.Valid(b[1:end+1]) {
 		return "", false
 	}
-	return string(b[1 : end+1]), true
+	return unsafe.String(&b[1], end), true
 }

@@ -1,10 +1,10 @@
 package stages
 
 import (
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/telemetry"
@@ -21,10 +21,10 @@ func (t *tracer) describeRequest(s *telemetry.Span, x *pipeline.Exchange, err er
 		scheme = "https"
 	}
 	s.Text("url.scheme", scheme)
-	s.Address(c.Header("Host"))
+	s.Add(t.host.address(c.Header("Host")))
 	s.Text("network.protocol.version", strings.TrimPrefix(c.Protocol(), "HTTP/"))
-	if host, _, err := net.SplitHostPort(c.Peer()); err == nil {
-		s.Text("client.address", host)
+	if peer := c.Peer(); peer != "" {
+		s.Text("client.address", peerHost(peer))
 	}
 	s.Text("user_agent.original", c.Header("User-Agent"))
 	s.Text("smg.request_id", x.ID)
@@ -37,6 +37,30 @@ func (t *tracer) describeRequest(s *telemetry.Span, x *pipeline.Exchange, err er
 		s.Flag("smg.streaming", x.Body.Stream)
 	}
 	t.describeEnd(s, x, err)
+}
+
+// lastHost is the Host header of the last request, taken apart: nearly all clients send the same one.
+type lastHost struct{ last atomic.Pointer[hostAddress] }
+
+type hostAddress struct {
+	host    string
+	address telemetry.Attributes
+}
+
+func (l *lastHost) address(host string) *telemetry.Attributes {
+	known := l.last.Load()
+	if known == nil || known.host != host {
+		known = &hostAddress{host: host}
+		known.address.Address(host)
+		l.last.Store(known)
+	}
+	return &known.address
+}
+
+// peerHost is the address of a peer without its port, which the server has written there: host:port or [host]:port.
+func peerHost(peer string) string {
+	host := peer[:max(strings.LastIndexByte(peer, ':'), 0)]
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
 // describeEnd marks as failed what the server is to blame for, a response that broke behind its head included.
@@ -103,7 +127,7 @@ var keySources = [...]string{pipeline.NoKey: "", pipeline.HeaderKey: "header", p
 func (t *tracer) describeLeg(s *telemetry.Span, x *pipeline.Exchange, leg *pipeline.Leg) {
 	e := leg.Worker.Endpoint()
 	s.Text("http.request.method", x.Client.Method())
-	s.Text("url.full", e.Scheme+"://"+e.Host+e.Prefix+x.Client.Path())
+	s.Joined("url.full", e.Scheme, "://", e.Host, e.Prefix, x.Client.Path())
 	s.Add(leg.Worker.TraceAttributes())
 	s.Number("smg.attempt", int64(x.Number))
 	if x.Number > 1 {

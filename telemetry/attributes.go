@@ -40,6 +40,26 @@ func (a *Attributes) Text(key, value string) {
 	}
 }
 
+// Joined sets an attribute to the parts of a text, put together.
+func (a *Attributes) Joined(key string, parts ...string) {
+	size := 0
+	for _, p := range parts {
+		if !utf8.ValidString(p) {
+			a.Text(key, strings.Join(parts, ""))
+			return
+		}
+		size += len(p)
+	}
+	if size == 0 {
+		return
+	}
+	a.wire = appendAttribute(a.wire, spanAttributes, key, protowire.SizeTag(anyString)+protowire.SizeBytes(size))
+	a.wire = appendLength(a.wire, anyString, size)
+	for _, p := range parts {
+		a.wire = append(a.wire, p...)
+	}
+}
+
 // Number sets an attribute.
 func (a *Attributes) Number(key string, value int64) {
 	a.wire = appendAttribute(a.wire, spanAttributes, key, protowire.SizeTag(anyInt)+protowire.SizeVarint(uint64(value)))

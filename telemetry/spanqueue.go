@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -14,6 +16,7 @@ import (
 // too, because clients decide how long a span is: a collector refuses a batch above 4 MiB.
 const (
 	spansABatch   = 64
+	batchesAtOnce = 8       // sent together, which wakes the network's goroutines once for all of them
 	bytesABatch   = 1 << 20 // and one span more, which is no longer than that
 	spansWaiting  = 2048
 	bytesWaiting  = 16 << 20
@@ -25,8 +28,7 @@ const (
 // spanQueue keeps ended spans until they are sent, in the background. Adding one copies its bytes; it never waits for the collector.
 type spanQueue struct {
 	client  otlptrace.Client
-	frame   *tracepb.ResourceSpans // around every batch: who sends it
-	scope   *tracepb.ScopeSpans
+	frames  []spanFrame // one for each batch that is on its way
 	metrics *TraceMetrics
 	log     *slog.Logger
 
@@ -37,11 +39,27 @@ type spanQueue struct {
 	bytes   int          // of these
 	closed  bool
 
-	ready   chan struct{} // holds one when a batch is full
+	ready   chan struct{} // holds one when enough batches are full
 	closing chan struct{} // closed when what is left is to be sent at once
 	ended   chan struct{} // closed when nothing is sent any more
 	giveUp  context.CancelFunc
 	warned  time.Time
+}
+
+// spanFrame is the message around a batch: who sends it.
+type spanFrame struct {
+	resource *tracepb.ResourceSpans
+	scope    *tracepb.ScopeSpans
+}
+
+// newSpanFrames makes the frames of a queue.
+func newSpanFrames(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) []spanFrame {
+	frames := make([]spanFrame, batchesAtOnce)
+	for i := range frames {
+		spans := &tracepb.ScopeSpans{Scope: scope}
+		frames[i] = spanFrame{&tracepb.ResourceSpans{Resource: resource, ScopeSpans: []*tracepb.ScopeSpans{spans}}, spans}
+	}
+	return frames
 }
 
 // spanBatch is spans as they stand in a ScopeSpans message.
@@ -73,6 +91,9 @@ func (q *spanQueue) add(span []byte) {
 	q.waiting++
 	if q.filling.spans++; q.filling.spans == spansABatch || len(q.filling.wire) >= bytesABatch {
 		q.turn()
+		if len(q.full) < batchesAtOnce {
+			return
+		}
 		select {
 		case q.ready <- struct{}{}:
 		default:
@@ -107,49 +128,57 @@ func (q *spanQueue) run(ctx context.Context) {
 
 // send sends the batches that are full, and at last the one that is not, if all are wanted.
 func (q *spanQueue) send(ctx context.Context, all bool) {
-	for {
-		q.mu.Lock()
-		if all && len(q.full) == 0 {
-			q.turn()
-			all = false
-		}
-		if len(q.full) == 0 {
-			q.mu.Unlock()
+	for n := batchesAtOnce; n == batchesAtOnce; {
+		var batches [batchesAtOnce]*spanBatch
+		if n = q.take(&batches, all); n == 0 {
 			return
 		}
-		b := q.full[0]
-		q.full = append(q.full[:0], q.full[1:]...)
-		q.mu.Unlock()
-		q.export(ctx, b)
+		var sent sync.WaitGroup
+		for i, b := range batches[1:n] {
+			sent.Go(func() { q.export(ctx, q.frames[i+1], b) })
+		}
+		q.export(ctx, q.frames[0], batches[0])
+		sent.Wait()
 	}
 }
 
+// take takes the batches that are sent next, and tells how many.
+func (q *spanQueue) take(batches *[batchesAtOnce]*spanBatch, all bool) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if all && len(q.full) < batchesAtOnce {
+		q.turn()
+	}
+	n = copy(batches[:], q.full)
+	q.full = append(q.full[:0], q.full[n:]...)
+	return n
+}
+
 // export sends a batch. Its spans are fields of the message that the library does not know, which it copies as they are.
-func (q *spanQueue) export(ctx context.Context, b *spanBatch) {
+func (q *spanQueue) export(ctx context.Context, frame spanFrame, b *spanBatch) {
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
-	q.scope.ProtoReflect().SetUnknown(b.wire)
-	err := q.client.UploadTraces(ctx, []*tracepb.ResourceSpans{q.frame})
-	q.scope.ProtoReflect().SetUnknown(nil)
+	frame.scope.ProtoReflect().SetUnknown(b.wire)
+	err := q.client.UploadTraces(ctx, []*tracepb.ResourceSpans{frame.resource})
+	frame.scope.ProtoReflect().SetUnknown(nil)
 	q.mu.Lock()
 	q.waiting -= b.spans
 	q.bytes -= len(b.wire)
+	warn := err != nil && time.Since(q.warned) >= time.Minute
+	if warn {
+		q.warned = time.Now()
+	}
 	q.mu.Unlock()
 	if err == nil {
 		q.metrics.Exported.Add(float64(b.spans))
 	} else {
 		q.metrics.Failed.Add(float64(b.spans))
-		q.warn(b.spans, err)
+	}
+	if warn {
+		q.log.Warn("spans could not be sent to the collector; said once a minute at most", "spans", b.spans, "error", err)
 	}
 	b.wire, b.spans = b.wire[:0], 0
 	spanBatches.Put(b)
-}
-
-func (q *spanQueue) warn(spans int, err error) {
-	if now := time.Now(); now.Sub(q.warned) >= time.Minute {
-		q.warned = now
-		q.log.Warn("spans could not be sent to the collector; said once a minute at most", "spans", spans, "error", err)
-	}
 }
 
 // close sends what is left as long as ctx lasts, and returns when nothing is on its way any more.

@@ -175,7 +175,7 @@ func TestSpansThatCannotBeSentAreCountedAndSaidOnce(t *testing.T) {
 			tr.counted(t, 0, 0, 130)
 			require.Equal(t, 1, tr.warnings())
 			require.Contains(t, tr.log.String(), "spans could not be sent to the collector")
-			require.Contains(t, tr.log.String(), "spans=64")
+			require.Regexp(t, `spans=(64|2)\b`, tr.log.String()) // whichever batch fails first
 			require.Contains(t, tr.log.String(), tt.said)
 		})
 	}

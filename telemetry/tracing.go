@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // TracingOptions are the settings of [NewTracing]. Where one is not set, the standard OTEL_ variables count, then the default.
@@ -56,11 +55,8 @@ func NewTracing(o TracingOptions) (*Tracing, error) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	t := &Tracing{client: client, sampler: sampler}
-	scope := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: "github.com/smg-go/smg", Version: o.Version}}
-	t.queue = &spanQueue{
-		client: client, metrics: o.Metrics, log: o.Log, scope: scope,
-		frame: &tracepb.ResourceSpans{Resource: traceResource(o.Version), ScopeSpans: []*tracepb.ScopeSpans{scope}},
-	}
+	scope := &commonpb.InstrumentationScope{Name: "github.com/smg-go/smg", Version: o.Version}
+	t.queue = &spanQueue{client: client, metrics: o.Metrics, log: o.Log, frames: newSpanFrames(traceResource(o.Version), scope)}
 	t.queue.start()
 	return t, nil
 }
