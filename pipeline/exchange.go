@@ -31,6 +31,9 @@ type Exchange struct {
 	Explain *Explanation // not nil: filters and policies note what they did
 	DryRun  bool         // nothing is booked, counted or recorded
 
+	// Measured tells that of this request, one of many, is measured what costs time to measure. A stage sets it that stands first.
+	Measured bool
+
 	// Withheld tells that the client's Authorization is for the gateway alone: no worker may see it.
 	Withheld bool
 
@@ -38,6 +41,8 @@ type Exchange struct {
 	trace     Trace         // nil: nothing is recorded
 	timed     bool          // the record wants to hear of stages
 	behind    time.Duration // spent behind the stage that runs, or waiting for others
+	waited    time.Duration // spent waiting for others, if it is measured
+	overhead  time.Duration // from the arrival to the head, without that
 	status    int           // of the response head that was written, 0 before
 	headAt    time.Time     // when it was written
 	code      string        // of the error that was answered
@@ -131,6 +136,9 @@ func contains(list []*workers.Worker, w *workers.Worker) bool {
 // WriteHead writes the response head; see [Client.WriteHead]. Every stage that answers writes it here.
 func (x *Exchange) WriteHead(status int, contentLength int64, fields []Field) error {
 	x.status, x.headAt = status, time.Now()
+	if x.Measured {
+		x.overhead = x.headAt.Sub(x.Arrived) - x.waited
+	}
 	return x.Client.WriteHead(status, contentLength, fields)
 }
 
@@ -139,6 +147,12 @@ func (x *Exchange) Status() int { return x.status }
 
 // HeadAt is when the response head was written; the zero time if none was.
 func (x *Exchange) HeadAt() time.Time { return x.headAt }
+
+// Overhead is how much of the time to the response head the gateway has taken itself: what is left without the waits that stages told
+// of ([Exchange.Wait]). ok is false without a head, and for a request that is not measured.
+func (x *Exchange) Overhead() (d time.Duration, ok bool) {
+	return max(0, x.overhead), x.Measured && !x.headAt.IsZero()
+}
 
 // Result is how the request ended, as metrics and logs count it: the status and the code of the error, "" if there was none
 // or a worker made it. err is what the chain, or the part of it behind the caller, returned. A client that has left is 499; a
@@ -216,7 +230,7 @@ func (x *Exchange) reset() {
 	x.Legs.clear()
 	x.Client, x.Arrived, x.ID, x.Body, x.Model, x.Asked, x.Served = nil, time.Time{}, "", RequestBody{}, "", "", false
 	x.Prompt, x.Key, x.Judge, x.Explain, x.DryRun = RoutingPrompt{}, RoutingKey{}, nil, nil, false
-	x.Tenant, x.Withheld = "", false
+	x.Tenant, x.Withheld, x.Measured, x.waited, x.overhead = "", false, false, 0, 0
 	x.Number, x.Pool, x.Candidates = 0, workers.List{}, workers.List{}
 	x.trace, x.timed, x.behind = nil, false, 0
 	x.chain, x.status, x.headAt, x.code, x.concluded, x.base = nil, 0, time.Time{}, "", false, 0

@@ -36,6 +36,8 @@ type Leg struct {
 	Streamed   bool      // the answer was an event stream
 	Usage      Usage     // what the worker said that it computed
 
+	Blocked time.Duration // how long a streamed answer stood still because the client did not read
+
 	trial workers.Trial
 	state atomic.Uint32
 }
@@ -99,7 +101,7 @@ func (l *Leg) ReleaseTrial() {
 func (l *Leg) reset(w *workers.Worker, role workers.Type) {
 	l.Worker, l.Role, l.Outcome, l.Status, l.trial = w, role, NotSent, 0, workers.Trial{}
 	l.Policy, l.Key = "", ""
-	l.Sent, l.FirstEvent, l.Streamed, l.Usage = time.Time{}, time.Time{}, false, Usage{}
+	l.Sent, l.FirstEvent, l.Streamed, l.Usage, l.Blocked = time.Time{}, time.Time{}, false, Usage{}, 0
 	l.state.Store(uncounted)
 }
 

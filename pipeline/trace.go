@@ -59,9 +59,9 @@ func (x *Exchange) tellStage(i int, s Stage, began, before time.Duration) {
 }
 
 // Wait is called by a stage that begins to wait for somebody else, and Waited with what it returned when that is over: the time
-// between is not the stage's own. Both do nothing for a request whose stages are not timed.
+// between is not the stage's own. Both do nothing for a request whose stages are not timed, and that is not measured.
 func (x *Exchange) Wait() (since time.Time) {
-	if x.timed {
+	if x.timed || x.Measured {
 		since = time.Now()
 	}
 	return since
@@ -69,8 +69,18 @@ func (x *Exchange) Wait() (since time.Time) {
 
 // Waited ends a wait; see [Exchange.Wait].
 func (x *Exchange) Waited(since time.Time) {
-	if x.timed {
-		x.behind += time.Since(since)
+	if x.timed || x.Measured {
+		took := time.Since(since)
+		x.behind += took
+		x.waited += took
+	}
+}
+
+// Idled ends a wait like [Exchange.Waited], but one that is shown as the stage's own time: in the queue for admission, for the
+// client's body, before another attempt.
+func (x *Exchange) Idled(since time.Time) {
+	if x.Measured {
+		x.waited += time.Since(since)
 	}
 }
 

@@ -70,12 +70,15 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	}
 	g.registry.Listen(&series{metrics: metrics.Workers, log: telemetry.WithTarget(log, "smg::worker")})
 	g.registry.Listen(g.policies)
-	g.transport = forward.NewTransport(forward.Options{TLS: g.workerTLS, OnResend: metrics.Router.SendRetries("http").Inc})
+	g.transport = forward.NewTransport(forward.Options{
+		TLS: g.workerTLS, OnResend: metrics.Router.SendRetries("http").Inc, OnConnection: metrics.Upstream.Connection,
+	})
 	g.registry.Listen(idleConnections{transport: g.transport})
 	for alias, canonical := range cfg.Aliases() {
 		g.registry.Alias(alias, canonical)
 	}
-	metrics.Workers.SetSource(samples(g.registry))
+	metrics.Workers.OnShed(newShedLog(telemetry.WithTarget(log, "smg::worker")).note)
+	metrics.Workers.SetSource(samples(g.registry, g.policies))
 	metrics.SetState(g.state)
 	g.enrolment()
 	g.monitoring()
@@ -90,7 +93,7 @@ func (g *gateway) enrolment() {
 		Delay: g.cfg.StartupDelay.Duration(), Interval: g.cfg.StartupCheckInterval.Duration(), Timeout: g.cfg.StartupTimeout.Duration(),
 	}
 	g.enroller = workers.NewEnroller(g.registry, workerSettings(g.cfg), startup, log,
-		workers.WithTLS(g.workerTLS), workers.WithJobs(g.cfg.Jobs()), workers.WithRanks(g.cfg.DPAware))
+		workers.WithTLS(g.workerTLS), workers.WithJobs(g.cfg.Jobs()), workers.WithRanks(g.cfg.DPAware), workers.WithMetrics(g.metrics.Fleet))
 	specs := make([]workers.Spec, 0, len(g.cfg.WorkerURLs))
 	for _, url := range g.cfg.StartupURLs() {
 		spec := workers.NewSpec(url)

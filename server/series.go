@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/smg-go/smg/stages/policy"
 	"github.com/smg-go/smg/telemetry"
 	"github.com/smg-go/smg/workers"
 )
@@ -57,10 +58,14 @@ func (g *gateway) state() telemetry.GatewayState {
 }
 
 // samples reads the workers' states at a scrape.
-func samples(r *workers.Registry) telemetry.WorkerSource {
+func samples(r *workers.Registry, policies *policy.Set) telemetry.WorkerSource {
 	return func(yield func(telemetry.WorkerSample) bool) {
 		for _, w := range r.All() {
-			if !yield(sample(w)) {
+			s := sample(w)
+			if wait, known := policies.ExpectedWait(w); known {
+				s.ExpectedWait = &wait
+			}
+			if !yield(s) {
 				return
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/smg-go/smg/pipeline"
@@ -29,45 +28,6 @@ type accepted struct {
 	URL      string `json:"url,omitempty"`
 	Location string `json:"location,omitempty"`
 	Message  string `json:"message"`
-}
-
-// listWorkers answers with the registered workers, by time of registration; with ?model= those that serve it.
-func (g *gateway) listWorkers() pipeline.Stage {
-	type stats struct {
-		Prefill int `json:"prefill_count"`
-		Decode  int `json:"decode_count"`
-		Regular int `json:"regular_count"`
-	}
-	return pipeline.StageFunc("list_workers", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error {
-		all, asked := g.registry.All(), g.askedFor(x.Client.Query())
-		views, counts := make([]workers.View, 0, len(all)), stats{}
-		for _, w := range all {
-			if !asked(w) {
-				continue
-			}
-			views = append(views, w.View())
-			switch w.Type() {
-			case workers.Prefill:
-				counts.Prefill++
-			case workers.Decode:
-				counts.Decode++
-			case workers.Regular:
-				counts.Regular++
-			}
-		}
-		return answerJSON(x, http.StatusOK, struct {
-			Workers []workers.View `json:"workers"`
-			Total   int            `json:"total"`
-			Stats   stats          `json:"stats"`
-		}{views, len(views), counts})
-	})
-}
-
-// askedFor tells whether a worker is asked for by a query: ?model= is an id or an alias. One that takes every model always is.
-func (g *gateway) askedFor(query string) func(*workers.Worker) bool {
-	values, _ := url.ParseQuery(query)
-	id, _ := g.registry.Resolve(values.Get("model"))
-	return func(w *workers.Worker) bool { return id == "" || w.Model() == "" || w.Model() == id }
 }
 
 // addWorker begins to register a worker and answers with the id that it will have.

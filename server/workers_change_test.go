@@ -178,6 +178,21 @@ func TestRetriesOfAModelAreThoseOfItsWorkers(t *testing.T) {
 	}
 }
 
+// http-dataplane.md sections 4 and 10: retries that are off but for one model need its bodies in memory.
+func TestAModelMayTurnRetriesOn(t *testing.T) {
+	failing, good := engine.Start(t, engine.Config{}), engine.Start(t, engine.Config{})
+	failing.SetFaults(engine.Fault{Status: 503})
+	g := start(t, func(c *Config) { c.DisableRetries, c.Policy = true, "round_robin" })
+	for _, e := range []*engine.Running{failing, good} {
+		g.becomes(t, g.add(t, `{"url":"`+e.URL+`","resilience":{"max_retries":3,"initial_backoff_ms":1,"max_backoff_ms":1}}`), "ready")
+	}
+	for range 4 {
+		require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)
+	}
+	require.NotEmpty(t, posts(failing), "it was asked, and somebody else after it")
+	require.Len(t, posts(good), 4)
+}
+
 // http-dataplane.md section 10: what a worker leaves open is the operator's
 func TestRetriesWith(t *testing.T) {
 	operator := stages.RetrySettings{

@@ -48,6 +48,9 @@ func (s *account) Handle(x *pipeline.Exchange, next pipeline.Next) (err error) {
 
 func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, began time.Time, err error) {
 	leg := x.Legs.Last()
+	if leg != nil && leg.Blocked > 0 {
+		s.metrics.Router.Backpressure(s.endpoint).Add(leg.Blocked.Seconds())
+	}
 	if x.Body.Streamed {
 		series.Requests(leg != nil && leg.Streamed).Inc()
 	}

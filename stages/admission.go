@@ -70,6 +70,7 @@ func (l *Limiter) wait(x *pipeline.Exchange) error {
 	timer := time.NewTimer(l.Wait)
 	defer timer.Stop()
 	outcome, err := telemetry.QueueAdmitted, error(nil)
+	since := x.Wait()
 	select {
 	case <-w.granted:
 	case <-gone.c:
@@ -84,6 +85,7 @@ func (l *Limiter) wait(x *pipeline.Exchange) error {
 			err = l.refuse(http.StatusServiceUnavailable, "admission_queue_timeout", "Timed out waiting for an admission slot")
 		}
 	}
+	x.Idled(since)
 	if err == nil {
 		queued.Set(x, false)
 		l.admitted.Add(1)

@@ -105,6 +105,7 @@ func giveBack(memory *[]byte) {
 // read reads the body into memory. One byte more than the body's length is asked for, so that its end is seen: from then on
 // the server notices a client that leaves.
 func (s *body) read(x *pipeline.Exchange, memory *[]byte) error {
+	defer x.Idled(x.Wait())
 	buf := *memory
 	if n := x.Client.ContentLength(); n >= int64(cap(buf)) {
 		buf = make([]byte, 0, min(n, kept)+1) // a client may declare more than it ever sends
@@ -133,6 +134,7 @@ const readAhead = 64 << 10
 
 // peek reads what is there of a streamed body; a short one to its end.
 func (s *body) peek(x *pipeline.Exchange, memory *[]byte) error {
+	defer x.Idled(x.Wait())
 	length := x.Client.ContentLength()
 	short := length <= readAhead
 	buf := (*memory)[:cap(*memory)]

@@ -139,3 +139,17 @@ func TestBreakerRecordsNothingInADryRun(t *testing.T) {
 	})).Run(x))
 	require.Equal(t, workers.BreakerClosed, w.Breaker().State())
 }
+
+// workers.md, section 9, the check: with the settings of a gateway without flags, ten requests whose attempts all fail open a breaker.
+func TestTenRequestsThatFailOpenABreaker(t *testing.T) {
+	r := newRig(t, 1, attempts(5))
+	r.engines[0].SetFaults(engine.Fault{Status: 503})
+	b := r.workers[0].Breaker()
+	for n := range 10 {
+		require.Equal(t, workers.BreakerClosed, b.State())
+		require.EqualValues(t, n, b.ConsecutiveFailures())
+		require.Equal(t, 503, r.ask(chat()).status)
+	}
+	require.Equal(t, workers.BreakerOpen, b.State())
+	require.Equal(t, []int{9*5 + 1}, r.asked(), "the tenth opens it with its first attempt; before, each has had five")
+}

@@ -15,7 +15,7 @@ type Buffering struct {
 	Metrics      *telemetry.Metrics
 	ManyModels   bool  // models are told apart by the body always (--enable-igw)
 	Sticky       bool  // the routing key may be in the body (--routing-key-override)
-	Retries      bool  // a request may have more than one attempt
+	Retries      bool  // a request may have more than one attempt; the workers of a model may ask for it too
 	RetriedBytes int64 // largest body that is kept for the sake of retries alone
 }
 
@@ -92,6 +92,7 @@ func (s *buffer) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 // decide follows the documented order; the first rule that applies wins.
 func (s *buffer) decide(c pipeline.Client) reason {
 	length := c.ContentLength()
+	retries := s.Retries || s.Registry.Retried()
 	switch {
 	case s.ManyModels:
 		return manyModels
@@ -105,11 +106,11 @@ func (s *buffer) decide(c pipeline.Client) reason {
 		return bodyEdited
 	case length < 0:
 		return noContentLength
-	case s.Retries && length <= s.RetriedBytes:
+	case retries && length <= s.RetriedBytes:
 		return retryable
 	case !s.Registry.Pool("", workers.Regular, workers.HTTP).Any((*workers.Worker).Available):
 		return noAvailableWorker
-	case s.Retries:
+	case retries:
 		return retryForfeited
 	}
 	return pureForward

@@ -16,6 +16,15 @@ func TestBufferDecidesByTheFirstRuleThatApplies(t *testing.T) {
 	text := func(r *rig) { r.demand.Raise(pipeline.WantText) }
 	twoModels := func(r *rig) { _ = r.registry.Add(named(t, "http://127.0.0.1:9", "m2", workers.Regular)) }
 	aliased := func(r *rig) { r.registry.Alias("alias", "m1") }
+	asking := func(own workers.ResilienceSpec) func(*rig) {
+		return func(r *rig) {
+			spec := workers.NewSpec("http://127.0.0.1:9")
+			spec.Labels, spec.Resilience = map[string]string{"model_id": "m1"}, &own
+			w, err := workers.New(spec, workers.DefaultSettings())
+			require.NoError(t, err)
+			require.NoError(t, r.registry.Add(w))
+		}
+	}
 	hint := []string{"X-Smg-Routing-Tokens", "1,2,3"}
 	tests := []struct {
 		name    string
@@ -44,6 +53,11 @@ func TestBufferDecidesByTheFirstRuleThatApplies(t *testing.T) {
 		{"a policy that takes the text of bodies that are read", unretried, func(r *rig) { r.demand.Raise(pipeline.WantTextIfRead) }, 10, nil, "streamed pure_forward"},
 		{"a policy comes before the number of models", nil, func(r *rig) { text(r); twoModels(r) }, 10, nil, "buffered policy_needs_text"},
 		{"the number of models comes before the length", nil, twoModels, -1, nil, "buffered model_ambiguous"},
+		{"retries off, but not for the model", unretried, asking(workers.ResilienceSpec{MaxRetries: new(uint32(2))}), limit, nil, "buffered retryable"},
+		{"retries off, but not for the model, and a byte longer", unretried, asking(workers.ResilienceSpec{MaxRetries: new(uint32(2))}), limit + 1, nil, "streamed retry_forfeited"},
+		{"retries off, and one attempt for the model", unretried, asking(workers.ResilienceSpec{MaxRetries: new(uint32(1))}), 10, nil, "streamed pure_forward"},
+		{"retries off, for the model as well", unretried, asking(workers.ResilienceSpec{MaxRetries: new(uint32(2)), DisableRetry: new(true)}), 10, nil, "streamed pure_forward"},
+		{"retries off, and other pauses for the model", unretried, asking(workers.ResilienceSpec{InitialBackoffMs: new(uint32(2))}), 10, nil, "streamed pure_forward"},
 		{"nothing is kept for retries alone", func(s *rigging) { s.buffering.RetriedBytes = 0 }, nil, 10, nil, "streamed retry_forfeited"},
 	}
 	for _, tt := range tests {

@@ -93,6 +93,7 @@ func (s *form) matters() bool {
 
 // readOn reads as many bytes again as there are. The error is io.EOF if those are the last.
 func (s *form) readOn(x *pipeline.Exchange, memory *[]byte) error {
+	defer x.Idled(x.Wait())
 	buf := x.Body.Peeked
 	read := len(buf)
 	buf = append(buf, make([]byte, max(read, 4<<10))...)

@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"time"
+
 	"github.com/smg-go/smg/pipeline"
 	"github.com/smg-go/smg/stages/policy"
 	"github.com/smg-go/smg/telemetry"
@@ -34,7 +36,7 @@ func (s *selection) Contract() pipeline.Contract {
 
 func (s *selection) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	p := s.policies.For(x.Model)
-	i := p.Select(x, x.Candidates)
+	i := s.choose(x, p)
 	if i < 0 {
 		return nobody(x, p)
 	}
@@ -48,6 +50,16 @@ func (s *selection) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 		defer booked.Ended(x) // deferred: a panic is an end as well
 	}
 	return next(x)
+}
+
+func (s *selection) choose(x *pipeline.Exchange, p policy.Policy) int {
+	if !x.Measured {
+		return p.Select(x, x.Candidates)
+	}
+	began := time.Now()
+	i := p.Select(x, x.Candidates)
+	s.metrics.Policies.Decision(p.Name()).Observe(time.Since(began).Seconds())
+	return i
 }
 
 func (s *selection) count(x *pipeline.Exchange, p policy.Policy, typ, mode string) {

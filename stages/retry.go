@@ -165,6 +165,7 @@ func retryableStatus(status int) bool {
 // wait sleeps until the next attempt may start; stayed is false if the client left meanwhile.
 func (r *retry) wait(x *pipeline.Exchange, delay time.Duration) (stayed bool) {
 	r.metrics.Workers.Backoff(x.Number).Observe(delay.Seconds())
+	defer x.Idled(x.Wait())
 	gone := watchDeparture(x.Client)
 	defer gone.end()
 	timer := time.NewTimer(delay)

@@ -151,7 +151,7 @@ func (r *rig) assemble(t testing.TB, log *slog.Logger) *pipeline.Chain {
 	buffering := s.buffering
 	buffering.Registry, buffering.Demand, buffering.Metrics = r.registry, r.demand, r.metrics
 	s.forward.Metrics = r.metrics
-	transport := forward.NewTransport(forward.Options{OnResend: r.metrics.Router.SendRetries("http").Inc})
+	transport := forward.NewTransport(forward.Options{OnResend: r.metrics.Router.SendRetries("http").Inc, OnConnection: r.metrics.Upstream.Connection})
 	t.Cleanup(transport.CloseIdleConnections)
 	endpoint := telemetry.EndpointOf(s.path)
 	r.limiter = NewLimiter(s.admission, r.metrics.Admission)
@@ -238,7 +238,7 @@ func (r *rig) counted(t testing.TB) map[string]int {
 	all := map[string]int{}
 	for _, f := range families {
 		name, own := strings.CutPrefix(f.GetName(), "smg_")
-		if !own || name == "build_info" || strings.HasPrefix(name, "runtime_") {
+		if !own || name == "build_info" || strings.HasPrefix(name, "runtime_") || name == "stream_backpressure_seconds_total" { // that is a time
 			continue
 		}
 		for _, m := range f.GetMetric() {

@@ -26,18 +26,18 @@ type area struct {
 var areas = []area{
 	{
 		"Process", "The program itself. The usual `go_*` and `process_*` families of the Prometheus client are served beside these.",
-		[]string{"smg_build_", "smg_runtime_", "smg_log_", "smg_ready", "smg_draining", "smg_job_"},
+		[]string{"smg_build_", "smg_runtime_", "smg_log_", "smg_ready", "smg_draining", "smg_job_", "smg_jobs_"},
 	},
 	{
 		"HTTP", "Requests and connections on the main listener, whatever their route. Those of the probe listener (`--health-check-port`) are not counted.",
-		[]string{"smg_http_", "smg_client_"},
+		[]string{"smg_http_", "smg_client_", "smg_gateway_", "smg_stream_"},
 	},
 	{"Admission", "The limiter in front of the routes.", []string{"smg_admission_"}},
 	{"Tracing", "What became of spans. Tracing is off unless it is turned on.", []string{"smg_trace_"}},
 	{"Recording", "What became of the lines of `--record`.", []string{"smg_record_"}},
 	{
 		"Routing", "Requests that are routed to a worker: each is counted once, however many attempts it takes; `smg_router_upstream_*` count attempts.",
-		[]string{"smg_router_"},
+		[]string{"smg_router_", "smg_upstream_"},
 	},
 	{
 		"Workers", "Attempts, and the state of workers. Series with the label `worker` are deleted when the worker leaves the registry, " +
@@ -46,7 +46,7 @@ var areas = []area{
 	},
 	{
 		"Policies", "How policies decide, and what they keep.",
-		[]string{"smg_cache_", "smg_consistent_hashing_", "smg_manual_", "smg_prefix_hash_", "smg_routing_key_"},
+		[]string{"smg_cache_", "smg_consistent_hashing_", "smg_manual_", "smg_policy_", "smg_prefix_hash_", "smg_routing_key_"},
 	},
 	{
 		"Engines", "What the engines report of their load. A worker without a report has none of the series with the label `worker`, and what an engine does not " +
@@ -91,10 +91,11 @@ var labels = map[string]label{
 	"policy":          {"The policy that selected.", "names of `--policy`"},
 	"reason":          {"Why.", ""},
 	"result":          {"How it ended.", ""},
+	"reused":          {"Whether the connection was there already.", ""},
 	"role":            {"Part of prefill and decode that the engine plays, as it reports.", "`prefill`, `decode`, `null`"},
 	"router_type":     {"Family of workers that the request was routed to.", "`http`, `grpc`, `openai`"},
 	"sink":            {"Output of the log that lost lines.", ""},
-	"source":          {"Where the routing key came from.", ""},
+	"source":          {"Where the routing key, or the worker, came from.", ""},
 	"stage":           {"Stage of the pipeline, by its name in [stages.md](stages.md). Of sheds and fallbacks: where they were decided.", "names of stages; `selection`, `dispatch`, `pd_admission`"},
 	"status_code":     {"HTTP status; 499 is a client that left.", "numbers"},
 	"streaming":       {"Whether the answer was asked for as a stream.", "`true`, `false`"},
@@ -102,6 +103,7 @@ var labels = map[string]label{
 	"to":              {"State of the breaker after the change.", "`closed`, `open`, `half_open`"},
 	"tree":            {"The tree of a model.", "`string`, `token`"},
 	"token_type":      {"Tokens of the prompt, or of the answer.", "`input`, `output`"},
+	"type":            {"Kind of the change.", ""},
 	"version":         {"Version of smg.", "any"},
 	"worker":          {"URL of the worker as it is registered, with `@rank` if it has one.", "registered workers; not capped"},
 	"runtime":         {"The engine that the worker runs.", "`unspecified`, `sglang`, `vllm`, `trtllm`, `mlx`, `tokenspeed`, `generic`, `external`"},

@@ -72,6 +72,9 @@ func (f *families) histogramVec(name, help string, buckets []float64, labels ...
 	f.registry.MustRegister(v)
 	f.note("histogram", name, help, labels)
 	f.list[len(f.list)-1].Buckets = buckets
+	if slices.Contains(labels, "worker") {
+		f.perWorker = append(f.perWorker, v)
+	}
 	return v
 }
 

@@ -30,6 +30,8 @@ type HTTPMetrics struct {
 	durations   *prometheus.HistogramVec
 	responses   *prometheus.CounterVec
 	disconnects [len(endpoints)][len(phases)]prometheus.Counter
+	overhead    *prometheus.HistogramVec
+	overheads   [len(endpoints)]atomic.Pointer[prometheus.Observer]
 	codes       *labelSet
 	routes      cowMap[string, *RouteMetrics]
 }
@@ -46,6 +48,9 @@ func newHTTPMetrics(f *families, codes *labelSet) *HTTPMetrics {
 		responses: f.counterVec("smg_http_responses_total",
 			"Responses whose body has gone out. 499 is a client that left; error_code is empty unless the gateway made the error.",
 			"path", "status_code", "error_code"),
+		overhead: f.histogramVec("smg_gateway_overhead_seconds",
+			"Time to the head of a response that was neither the worker's nor the client's, nor spent waiting for admission or for another attempt; "+
+				"of one request in 64.", stageBuckets, "endpoint"),
 		codes: codes,
 	}
 	gone := f.counterVec("smg_client_disconnects_total", "Requests whose client left before the end.", "endpoint", "phase")
@@ -60,6 +65,17 @@ func newHTTPMetrics(f *families, codes *labelSet) *HTTPMetrics {
 // ClientDisconnects counts clients that left in a phase of a request to an endpoint.
 func (h *HTTPMetrics) ClientDisconnects(endpoint string, p Phase) prometheus.Counter {
 	return h.disconnects[endpointIndex(endpoint)][p]
+}
+
+// Overhead observes the seconds that the gateway itself added to the time to a response's head.
+func (h *HTTPMetrics) Overhead(endpoint string) prometheus.Observer {
+	i := endpointIndex(endpoint)
+	if o := h.overheads[i].Load(); o != nil {
+		return *o
+	}
+	o := h.overhead.WithLabelValues(endpoints[i])
+	h.overheads[i].Store(&o)
+	return o
 }
 
 // Route gives the handle for a route, always the same one. path is the template that the route was registered with, such as

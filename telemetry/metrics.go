@@ -23,6 +23,8 @@ type Metrics struct {
 	Admission *AdmissionMetrics // the limiter in front of it
 	Router    *RouterMetrics    // requests that are routed, by model
 	Workers   *WorkerMetrics    // attempts, by worker
+	Upstream  *UpstreamMetrics  // connections to workers
+	Fleet     *FleetMetrics     // changes of the fleet
 	Inflight  *Inflight         // which requests are in flight, and since when
 	Traces    *TraceMetrics     // spans
 	Policies  *PolicyMetrics    // decisions
@@ -59,6 +61,8 @@ func NewMetrics(o Options) *Metrics {
 	m.Admission = newAdmissionMetrics(f)
 	m.Router = newRouterMetrics(f, &m.models, codes)
 	m.Workers = newWorkerMetrics(f, &m.models)
+	m.Upstream = newUpstreamMetrics(f)
+	m.Fleet = newFleetMetrics(f)
 	m.Traces = newTraceMetrics(f)
 	m.Policies = newPolicyMetrics(f)
 	m.Loads = newLoadMetrics(f)

@@ -86,10 +86,16 @@ func exercise(m *Metrics) {
 	m.Workers.Backoff(1).Observe(0.05)
 	m.Workers.Selections(WorkerRegular, "http", "m", "random").Inc()
 	m.Workers.Errors(WorkerRegular, "http", true).Inc()
-	m.Workers.Add("http://w:1").Requests("m").Inc()
+	w := m.Workers.Add("http://w:1")
+	w.Requests("m").Inc()
+	w.Head(time.Second)
+	s.Gap().Observe(0.02)
+	m.HTTP.Overhead(EndpointChat).Observe(1e-4)
+	m.Policies.Decision("random").Observe(1e-6)
+	wait := 0.5
 	m.Workers.SetSource(func(yield func(WorkerSample) bool) {
 		yield(WorkerSample{
-			URL: "http://w:1", Status: "ready", Runtime: "sglang", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true,
+			URL: "http://w:1", Status: "ready", Runtime: "sglang", Type: WorkerRegular, ConnectionMode: "http", Model: "m", KeysTracked: true, ExpectedWait: &wait,
 			Engine: &EngineSample{Ranks: []RankSample{fullRank(0)}},
 		})
 	})
@@ -136,6 +142,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_engine_running_requests gauge [worker model dp_rank]",
 		"smg_engine_token_usage gauge [worker model dp_rank]",
 		"smg_engine_waiting_requests gauge [worker model dp_rank]",
+		"smg_gateway_overhead_seconds histogram [endpoint]",
 		"smg_http_connection_timeouts_total counter [timeout]",
 		"smg_http_connections_active gauge []",
 		"smg_http_inflight_request_age_count gauge [gt le]",
@@ -143,19 +150,23 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_http_request_duration_seconds histogram [method path]",
 		"smg_http_requests_total counter [method path]",
 		"smg_http_responses_total counter [path status_code error_code]",
+		"smg_job_duration_seconds histogram [type]",
 		"smg_job_queue_depth gauge []",
 		"smg_job_queue_running gauge []",
+		"smg_jobs_total counter [type result]",
 		"smg_load_poll_duration_seconds histogram []",
 		"smg_load_polls_total counter [connection_mode result]",
 		"smg_load_report_age_seconds gauge [worker]",
 		"smg_log_lines_dropped_total counter [sink]",
 		"smg_manual_policy_branch_total counter [branch]",
 		"smg_manual_policy_cache_entries gauge []",
+		"smg_policy_decision_seconds histogram [policy]",
 		"smg_prefix_hash_policy_branch_total counter [branch]",
 		"smg_ready gauge []",
 		"smg_record_requests_total counter [result]",
 		"smg_router_attempts histogram [endpoint outcome]",
 		"smg_router_generation_duration_seconds histogram [router_type backend_type model endpoint]",
+		"smg_router_itl_seconds histogram [router_type model endpoint]",
 		"smg_router_request_body_path_total counter [path reason]",
 		"smg_router_request_buffers_released_early_bytes_total counter []",
 		"smg_router_request_duration_seconds histogram [router_type backend_type connection_mode model endpoint]",
@@ -171,7 +182,10 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_runtime_procs gauge []",
 		"smg_runtime_stalls_total counter []",
 		"smg_runtime_wake_delay_seconds histogram []",
+		"smg_stream_backpressure_seconds_total counter [endpoint]",
 		"smg_trace_spans_total counter [result]",
+		"smg_upstream_connect_duration_seconds histogram []",
+		"smg_upstream_connections_total counter [connection_mode reused]",
 		"smg_worker_cb_consecutive_failures gauge [worker]",
 		"smg_worker_cb_consecutive_successes gauge [worker]",
 		"smg_worker_cb_health_readmissions_total counter [worker]",
@@ -179,6 +193,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_worker_cb_state gauge [worker]",
 		"smg_worker_cb_transitions_total counter [worker from to]",
 		"smg_worker_errors_total counter [worker_type connection_mode error_type]",
+		"smg_worker_expected_wait_seconds gauge [worker]",
 		"smg_worker_health gauge [worker]",
 		"smg_worker_health_checks_total counter [worker_type result]",
 		"smg_worker_http2 gauge [worker]",
@@ -187,6 +202,9 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_worker_overload_shed_total counter [stage]",
 		"smg_worker_overloaded gauge [worker]",
 		"smg_worker_pool_size gauge [worker_type connection_mode model]",
+		"smg_worker_registration_duration_seconds histogram []",
+		"smg_worker_registration_total counter [source result]",
+		"smg_worker_request_duration_seconds histogram [worker]",
 		"smg_worker_requests_active gauge [worker]",
 		"smg_worker_requests_total counter [worker model]",
 		"smg_worker_retries_exhausted_total counter [worker_type endpoint]",

@@ -15,6 +15,16 @@ type PolicyMetrics struct {
 	TreeChars, TreeTokens *prometheus.GaugeVec // smg_cache_tree_chars and _tokens, by model
 	TreeTenants           *prometheus.GaugeVec // smg_cache_tree_tenants, by model and tree (string or token)
 	IndexBytes            prometheus.Gauge     // smg_cache_index_bytes
+
+	decisions *prometheus.HistogramVec
+	decided   cowMap[string, prometheus.Observer]
+}
+
+// Decision observes the seconds that a policy took to choose a worker.
+func (m *PolicyMetrics) Decision(policy string) prometheus.Observer {
+	return m.decided.getOrMake(policy, func(policy string) (prometheus.Observer, bool) {
+		return m.decisions.WithLabelValues(cleanLabel(policy)), true
+	})
 }
 
 var deciles = []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}
@@ -39,6 +49,8 @@ func newPolicyMetrics(f *families) *PolicyMetrics {
 			"target_worker_hit", "target_worker_miss", "routing_key_hit", "random_fallback", "no_healthy_workers"),
 		Manual: branches("smg_manual_policy_branch_total", "Decisions of manual and of sticky sessions.", "branch",
 			"occupied_hit", "occupied_miss", "vacant", "cap_respill", "no_routing_id", "no_healthy_workers"),
+		decisions: f.histogramVec("smg_policy_decision_seconds",
+			"Time that a policy took to choose a worker; of one request in 64.", stageBuckets, "policy"),
 		ManualEntries: f.gaugeVec("smg_manual_policy_cache_entries", "Routing keys that are pinned to workers.").WithLabelValues(),
 		KeySource:     branches("smg_routing_key_source_total", "Requests with a routing key under sticky sessions, by where it came from.", "source", "rid", "header"),
 		TreeChars:     f.gaugeVec("smg_cache_tree_chars", "Characters in a model's text tree, summed over workers.", "model"),

@@ -31,6 +31,7 @@ type RouterMetrics struct {
 	upstreamBy *prometheus.CounterVec
 	resends    *prometheus.CounterVec
 	stagesBy   *prometheus.HistogramVec
+	blocked    [len(endpoints)]prometheus.Counter
 }
 
 type routerVectors struct {
@@ -38,6 +39,7 @@ type routerVectors struct {
 	duration                 *prometheus.HistogramVec
 	ttft, tpot, generation   *prometheus.HistogramVec
 	clientTTFT, attempts     *prometheus.HistogramVec
+	itl                      *prometheus.HistogramVec
 }
 
 // Body paths: the values of the labels of smg_router_request_body_path_total.
@@ -63,6 +65,10 @@ func newRouterMetrics(f *families, models, codes *labelSet) *RouterMetrics {
 			stageBuckets, "router_type", "stage"),
 	}
 	r.bodyPaths = newBodyPaths(f)
+	blocked := f.counterVec("smg_stream_backpressure_seconds_total", "Time that streams stood still because their clients did not read.", "endpoint")
+	for i, endpoint := range endpoints {
+		r.blocked[i] = blocked.WithLabelValues(endpoint)
+	}
 	r.resends.WithLabelValues(RegularHTTP.Router)
 	r.regular = r.kind(RegularHTTP)
 	return r
@@ -85,6 +91,8 @@ func newRouterVectors(f *families) routerVectors {
 			"Time from dispatch to the end of a stream.", four...),
 		clientTTFT: f.durationVec("smg_client_ttft_seconds",
 			"Time from the arrival of a request to the first data event of its stream: what its client waits.", "endpoint", "model"),
+		itl: f.histogramVec("smg_router_itl_seconds",
+			"Time between two data events of a stream in a row; of one request in 64.", itlBuckets, "router_type", "model", "endpoint"),
 		attempts: f.histogramVec("smg_router_attempts", "Attempts of a request.", attemptBuckets, "endpoint", "outcome"),
 		tokens:   f.counterVec("smg_router_tokens_total", "Tokens that workers reported as usage.", append(four[:4:4], "token_type")...),
 	}
@@ -123,6 +131,11 @@ func (r *RouterMetrics) Upstream(router string, status int, code string) prometh
 // SendRetries counts one-shot resends after a failure of the transport before any response. The caller keeps the handle.
 func (r *RouterMetrics) SendRetries(router string) prometheus.Counter {
 	return r.resends.WithLabelValues(router)
+}
+
+// Backpressure adds up the seconds in which streams waited for their clients.
+func (r *RouterMetrics) Backpressure(endpoint string) prometheus.Counter {
+	return r.blocked[endpointIndex(endpoint)]
 }
 
 // Stage observes seconds spent in a stage itself; stage is the stage's Name.

@@ -61,7 +61,7 @@ type RouterSeries struct {
 	attempts [2]prometheus.Observer // ok, failed; those of all models of the endpoint
 
 	// Made at the first stream: an embeddings endpoint has none, and each is some thirty lines of a scrape.
-	ttft, tpot, generation, clientTTFT func() prometheus.Observer
+	ttft, tpot, generation, clientTTFT, itl func() prometheus.Observer
 }
 
 func newRouterSeries(v *routerVectors, kind RouterKind, model, endpoint string) *RouterSeries {
@@ -86,8 +86,12 @@ func newRouterSeries(v *routerVectors, kind RouterKind, model, endpoint string) 
 	}
 	s.ttft, s.tpot, s.generation = lazily(v.ttft), lazily(v.tpot), lazily(v.generation)
 	s.clientTTFT = sync.OnceValue(func() prometheus.Observer { return v.clientTTFT.WithLabelValues(endpoint, model) })
+	s.itl = sync.OnceValue(func() prometheus.Observer { return v.itl.WithLabelValues(kind.Router, model, endpoint) })
 	return s
 }
+
+// Gap observes the seconds between two data events of a stream in a row.
+func (s *RouterSeries) Gap() prometheus.Observer { return s.itl() }
 
 // Requests is counted once for each request of a client, when its routing begins.
 func (s *RouterSeries) Requests(streaming bool) prometheus.Counter {

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -9,7 +11,12 @@ import (
 // workerVectors are the counters that have the label "worker".
 type workerVectors struct {
 	requests, transitions, outcomes, readmissions *prometheus.CounterVec
+
+	heads *prometheus.HistogramVec
 }
+
+// maxTimed is how many workers have a histogram of their own, of thirty lines of a scrape each. Whoever comes later has none.
+const maxTimed = 256
 
 func newWorkerVectors(f *families) workerVectors {
 	return workerVectors{
@@ -19,6 +26,8 @@ func newWorkerVectors(f *families) workerVectors {
 			"Outcomes recorded with a breaker, disabled ones included.", "worker", "outcome"),
 		readmissions: f.counterVec("smg_worker_cb_health_readmissions_total",
 			"Open breakers that went half-open because a health probe succeeded.", "worker"),
+		heads: f.durationVec("smg_worker_request_duration_seconds",
+			"Time from the sending of a request to a worker to the head of its answer; of the first 256 workers.", "worker"),
 	}
 }
 
@@ -33,6 +42,8 @@ type WorkerSeries struct {
 	url         string
 	transitions [len(breakerStates)][len(breakerStates)]prometheus.Counter
 	requests    cowMap[string, prometheus.Counter] // by model label
+	timed       bool
+	head        atomic.Pointer[prometheus.Observer] // made at the first answer
 
 	mu        sync.Mutex // orders the making of a series and forgetting
 	forgotten bool
@@ -52,7 +63,7 @@ func (w *WorkerMetrics) Add(url string) *WorkerSeries {
 		Successes:    v.outcomes.WithLabelValues(url, "success"),
 		Failures:     v.outcomes.WithLabelValues(url, "failure"),
 		Readmissions: v.readmissions.WithLabelValues(url),
-		owner:        w, url: url,
+		owner:        w, url: url, timed: len(w.current) < maxTimed,
 	}
 	for i, from := range breakerStates {
 		for j, to := range breakerStates {
@@ -102,4 +113,31 @@ func (s *WorkerSeries) Requests(model string) prometheus.Counter {
 		}
 		return s.owner.perWorker.requests.WithLabelValues(s.url, label), true
 	})
+}
+
+// Head observes the time from the sending of a request to the head of the worker's answer.
+func (s *WorkerSeries) Head(d time.Duration) {
+	if !s.timed {
+		return
+	}
+	o := s.head.Load()
+	if o == nil {
+		o = s.firstHead()
+	}
+	(*o).Observe(d.Seconds())
+}
+
+// firstHead makes the histogram; what is observed of a worker that is forgotten is lost.
+func (s *WorkerSeries) firstHead() *prometheus.Observer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.head.Load(); o != nil {
+		return o
+	}
+	var o prometheus.Observer = prometheus.ObserverFunc(func(float64) {})
+	if !s.forgotten {
+		o = s.owner.perWorker.heads.WithLabelValues(s.url)
+	}
+	s.head.Store(&o)
+	return &o
 }

@@ -25,6 +25,7 @@ type WorkerSample struct {
 	KeysTracked          bool          // whether RoutingKeys means anything
 	RoutingKeys          int64         // distinct routing keys in flight
 	Engine               *EngineSample // its load report; nil if it has none
+	ExpectedWait         *float64      // seconds: its score with the policies that go by load; nil if none of them has looked at it
 }
 
 // WorkerSource gives a sample of each registered worker. It is called at every scrape, maybe at the same time, and must be quick.
@@ -39,7 +40,7 @@ type workerStates struct {
 	pool, overloaded                         *prometheus.Desc
 	active, health, http2, keys              *prometheus.Desc
 	breaker, failuresInARow, successesInARow *prometheus.Desc
-	status, over, info                       *prometheus.Desc
+	status, over, info, wait                 *prometheus.Desc
 
 	engines engineStates
 }
@@ -64,6 +65,8 @@ func newWorkerStates(f *families, models *labelSet) *workerStates {
 	}
 	s.status = gauge("smg_worker_status", "1 for the state that a worker is in; there is no series for the others.", "worker", "status")
 	s.over = gauge("smg_worker_overloaded", "1 if the last load report of a worker is over a ceiling.", "worker")
+	s.wait = gauge("smg_worker_expected_wait_seconds",
+		"How long a request would wait at a worker, as the policies that go by load last computed it.", "worker")
 	s.info = gauge("smg_worker_info", "Constant 1; the labels tell what a worker is.",
 		"worker", "model", "worker_type", "connection_mode", "runtime")
 	s.engines = newEngineStates(f)
@@ -75,7 +78,7 @@ func newWorkerStates(f *families, models *labelSet) *workerStates {
 func (s *workerStates) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.pool, s.overloaded, s.active, s.health, s.http2, s.keys, s.breaker, s.failuresInARow, s.successesInARow,
-		s.status, s.over, s.info,
+		s.status, s.over, s.info, s.wait,
 	} {
 		ch <- d
 	}
@@ -130,6 +133,9 @@ func (s *workerStates) collectWorker(ch chan<- prometheus.Metric, url string, w 
 	gauge(s.successesInARow, float64(w.ConsecutiveSuccesses))
 	if w.KeysTracked {
 		gauge(s.keys, float64(w.RoutingKeys))
+	}
+	if w.ExpectedWait != nil {
+		gauge(s.wait, *w.ExpectedWait)
 	}
 }
 

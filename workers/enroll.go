@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/smg-go/smg/telemetry"
 )
 
 // Startup says how long, and how often, a registration tries to reach its engine.
@@ -34,7 +36,8 @@ type Enroller struct {
 	clients  clients
 	jobs     *Jobs
 	queue    JobSettings
-	byRank   bool // an engine with data-parallel ranks is one worker for each of them
+	metrics  *telemetry.FleetMetrics // nil: nothing is counted
+	byRank   bool                    // an engine with data-parallel ranks is one worker for each of them
 
 	mu     sync.Mutex
 	adding map[string][]*enrolment // by address, in the order of their reservations
@@ -63,6 +66,7 @@ func NewEnroller(registry *Registry, settings Settings, startup Startup, log *sl
 		option(e)
 	}
 	e.jobs = NewJobs(e.queue, log)
+	e.jobs.metrics = e.metrics
 	return e
 }
 
@@ -131,6 +135,7 @@ func (e *Enroller) Upsert(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	n.source = sourceOf(&n.spec)
 	e.hold(n)
 	if err := e.jobs.Submit(ctx, n.job); err != nil {
 		e.forget(n)
@@ -150,6 +155,7 @@ func (e *Enroller) run(ctx context.Context, t *Turn, n *enrolment) error {
 		n.missed = sync.OnceFunc(n.missed)
 	}
 	err := e.enrol(ctx, t, n)
+	e.settled(ctx, n, err)
 	if err == nil {
 		w := n.worker
 		e.log.Info("worker registered", "worker", w.URL(), "id", w.ID().String(), "model", w.Model(),

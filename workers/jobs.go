@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/smg-go/smg/telemetry"
 )
 
 // JobSettings bound the changes of the fleet that go on in the background.
@@ -47,6 +49,7 @@ type Jobs struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	running  sync.WaitGroup
+	metrics  *telemetry.FleetMetrics // nil: nothing is counted
 
 	mu      sync.Mutex
 	lines   map[string]*line // by key

@@ -69,11 +69,13 @@ func (t *Turn) take(ctx context.Context) error {
 func (j *Jobs) run(job *Job) {
 	t := &Turn{jobs: j, held: true}
 	ctx, cancel := context.WithTimeout(j.ctx, job.Limit)
+	began := time.Now()
 	err := j.guarded(ctx, t, job)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("%s was not over within %s: %w", job.Kind, job.Limit, err)
 	}
 	cancel()
+	j.settled(job, began, err)
 	j.finish(job, err)
 	t.yield() // after that: the place goes to the next of this line, if it is the first
 	job.end(err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/smg-go/smg/telemetry"
 )
 
 // entry is what becomes of a worker that is found at the URL of an enrolment.
@@ -21,7 +24,9 @@ type enrolment struct {
 	endpoint Endpoint
 	spec     Spec
 	mode     entry
-	revision uint64 // of the worker that it replaces
+	revision uint64    // of the worker that it replaces
+	source   string    // where the worker comes from, as the metrics call it
+	asked    time.Time // when it was asked for
 
 	ctx    context.Context // it is given up when that ends; nil: never
 	giveUp func()          // ends ctx; nil: only who waits for it may
@@ -52,7 +57,7 @@ func (e *Enroller) newEnrolment(spec Spec, mode entry) (*enrolment, error) {
 	}
 	spec = spec.Clone()
 	spec.URL, spec.ConnectionMode = endpoint.URL, endpoint.Mode
-	n := &enrolment{id: NewID(), endpoint: endpoint, spec: spec, mode: mode}
+	n := &enrolment{id: NewID(), endpoint: endpoint, spec: spec, mode: mode, source: telemetry.SourceAPI, asked: time.Now()}
 	n.job = &Job{
 		Kind: AddWorker, Key: endpoint.Address, URL: endpoint.URL, Limit: e.startup.limit(),
 		Run:  func(ctx context.Context, t *Turn) error { return e.run(ctx, t, n) },

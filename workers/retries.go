@@ -12,6 +12,17 @@ func (r *Registry) Retries(model string) *ResilienceSpec {
 	return p.retries[model].spec
 }
 
+// Retried tells whether the workers of some model ask for more than one attempt at a request, whatever the gateway's own settings are.
+func (r *Registry) Retried() bool {
+	for _, rule := range r.published.Load().retries {
+		s := rule.spec
+		if s.MaxRetries != nil && *s.MaxRetries > 1 && !(s.DisableRetry != nil && *s.DisableRetry) {
+			return true
+		}
+	}
+	return false
+}
+
 // retryRule is the retries of a model, and who has set them.
 type retryRule struct {
 	spec   *ResilienceSpec

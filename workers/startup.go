@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/smg-go/smg/telemetry"
 )
 
 // herdGuard is how long the gateway may be held back after the first startup worker became ready: long enough for the others
@@ -89,7 +91,7 @@ func (s *StartupWorkers) submit(ctx context.Context, spec Spec, p *progress) *Jo
 		return nil
 	}
 	p.work.Add(1)
-	n.ctx, n.missed = ctx, tried
+	n.ctx, n.missed, n.source = ctx, tried, telemetry.SourceStatic
 	n.job.Done = func(err error) {
 		defer p.work.Done()
 		e.forget(n)

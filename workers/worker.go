@@ -26,6 +26,9 @@ type Worker struct {
 	series     atomic.Pointer[telemetry.WorkerSeries]
 	attributes telemetry.Attributes
 
+	shown       atomic.Pointer[[]byte] // see AppendView
+	shownReport atomic.Pointer[encodedReport]
+
 	tallied flags // what the registry has counted; its lock is held
 	pools   []slot
 

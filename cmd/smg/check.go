@@ -12,10 +12,13 @@ import (
 // checkCmd is a start without the start.
 type checkCmd struct{ settings }
 
-// Run checks the configuration and prints it in a form that --config reads. Warnings go to standard error.
+// Run checks the configuration, the files that it names among it, and prints it in a form that --config reads. Warnings go to standard error.
 func (k *checkCmd) Run(c *cli, ctx *kong.Context) error {
 	if err := k.valid(); err != nil {
 		return err
+	}
+	if found := k.CheckFiles(); len(found) > 0 {
+		return invalid(found)
 	}
 	for _, warning := range k.Warnings() {
 		fmt.Fprintln(c.stderr, "warning:", warning)

@@ -38,6 +38,7 @@ type configCmd struct {
 }
 
 func (c *cli) run(args []string) error {
+	args = spelt(args)
 	if len(args) > 0 && args[0] == "serve" && startsEngines(args[1:]) {
 		return c.serveEngines(args[1:])
 	}

@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/smg-go/smg/pipeline"
 )
@@ -33,6 +34,8 @@ func senderOver(rt http.RoundTripper) sender {
 type adapter struct {
 	rt       http.RoundTripper
 	onResend func() // may be nil
+
+	onConnection func(reused bool, took time.Duration) // may be nil
 }
 
 func (a *adapter) send(c *call) (*answer, error) {
@@ -66,7 +69,7 @@ func (a *adapter) attempt(c *call, again bool) *failure {
 		return c.failed(errInterrupted, false, context.Canceled)
 	}
 	f := &foreign{cancel: cancel, standIn: standIn}
-	req, err := f.request(f.trace(ctx, c), c)
+	req, err := f.request(a.trace(ctx, c, f), c)
 	if err != nil {
 		c.detach(standIn)
 		cancel()
@@ -143,12 +146,17 @@ func (f *foreign) giveBody(req *http.Request, c *call) {
 	}
 }
 
-// trace watches for informational heads, and for the first byte of an answer. A transport may tell of a head when it has given
+// trace watches for the connection, for informational heads, and for the first byte of an answer. A transport may tell of a head when it has given
 // up waiting for it already; by then the call is over.
-func (f *foreign) trace(ctx context.Context, c *call) context.Context {
-	interim := c.Interim
+func (a *adapter) trace(ctx context.Context, c *call, f *foreign) context.Context {
+	interim, began := c.Interim, time.Now()
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:              func(info httptrace.GotConnInfo) { f.reused.Store(info.Reused) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			f.reused.Store(info.Reused)
+			if a.onConnection != nil {
+				a.onConnection(info.Reused, time.Since(began))
+			}
+		},
 		GotFirstResponseByte: func() { f.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 			f.waits.Lock()

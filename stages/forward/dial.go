@@ -19,6 +19,7 @@ func (t *Transport) connect(c *call, fresh bool) (*conn, *failure) {
 	if !fresh {
 		if idle := s.take(!c.resendable()); idle != nil {
 			if c.attach(nil, idle) {
+				t.connected(true, 0)
 				return idle, nil
 			}
 			s.put(idle)
@@ -41,6 +42,7 @@ func (t *Transport) dial(c *call, s *stack) (*conn, *failure) {
 		return nil, c.failed(errInterrupted, false, context.Canceled)
 	}
 	dialer := net.Dialer{Timeout: c.DialTimeout, KeepAlive: tcpKeepAlive}
+	began := time.Now()
 	nc, err := dialer.DialContext(ctx, "tcp", c.Endpoint.Dial)
 	if err != nil {
 		f := c.failed(errDial, false, err)
@@ -54,6 +56,7 @@ func (t *Transport) dial(c *call, s *stack) (*conn, *failure) {
 	made.buf = made.small[:]
 	made.watch()
 	t.open.Add(1)
+	t.connected(false, time.Since(began))
 	if !c.attach(standIn, made) {
 		made.close()
 		return nil, c.failed(errInterrupted, false, context.Canceled)

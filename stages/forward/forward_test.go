@@ -123,7 +123,7 @@ func TestALateInformationalHeadIsDropped(t *testing.T) {
 	told := 0
 	c := &call{Interim: func(int, []pipeline.Field) { told++ }}
 	f := &foreign{}
-	trace := httptrace.ContextClientTrace(f.trace(t.Context(), c))
+	trace := httptrace.ContextClientTrace((&adapter{}).trace(t.Context(), c, f))
 	c.reset() // as release does
 	require.NoError(t, trace.Got1xxResponse(103, nil))
 	require.Equal(t, 1, told, "while it waits")

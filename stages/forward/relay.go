@@ -13,6 +13,9 @@ import (
 // receive takes the worker's answer to the client, or keeps it back if another attempt may follow.
 func (f *forward) receive(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a *answer) error {
 	leg.Status = a.Status
+	if s := leg.Worker.Series(); s != nil && f.Metrics != nil {
+		s.Head(time.Since(leg.Sent))
+	}
 	x.TellHead(leg, a.Status)
 	filterHead(a, leg.Worker)
 	kind := fieldValue(a.Fields, "Content-Type")

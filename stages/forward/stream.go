@@ -82,6 +82,7 @@ func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a 
 		length = -1
 	}
 	defer p.limitWriting(x)()
+	gaps := f.gaps(x, leg)
 	err := x.WriteHead(a.Status, length, a.Fields)
 	if err == nil && !a.buffered() {
 		err = x.Client.Flush()
@@ -95,16 +96,34 @@ func (f *forward) stream(x *pipeline.Exchange, leg *pipeline.Leg, p *passage, a 
 			p.last = p.tail.bytes()
 			return f.ended(x, leg, p, a, err, plain)
 		}
+		came := time.Now()
 		if leg.FirstEvent.IsZero() {
-			leg.FirstEvent = time.Now()
+			leg.FirstEvent = came
 			x.TellFirstByte(leg)
 		}
-		p.tail.add(piece)
-		if _, err = x.Client.Write(piece); err == nil && !a.buffered() {
-			err = x.Client.Flush()
+		if gaps != nil {
+			gaps.add(piece, came)
 		}
+		p.tail.add(piece)
+		err = p.pass(x, leg, piece, came, !a.buffered())
 	}
 	return clientLeft(leg)
+}
+
+// noticeable is from when on a write is taken for one that waits for the client: what it takes by itself is far less.
+const noticeable = time.Millisecond
+
+// pass gives the client a piece of a stream that has just come.
+func (p *passage) pass(x *pipeline.Exchange, leg *pipeline.Leg, piece []byte, came time.Time, last bool) error {
+	_, err := x.Client.Write(piece)
+	if err == nil && last {
+		err = x.Client.Flush()
+	}
+	p.tail.heard = time.Now() // not when it came: a client that took its time with it is no silence of the worker
+	if blocked := p.tail.heard.Sub(came); blocked >= noticeable {
+		leg.Blocked += blocked
+	}
+	return err
 }
 
 // ended tells the end of a stream from a break.
@@ -144,7 +163,9 @@ func (f *forward) listen(x *pipeline.Exchange, p *passage, a *answer, plain bool
 	if !plain || f.Keepalive <= 0 {
 		return a.next()
 	}
-	p.tail.heard = time.Now() // not when the last piece came: a client that took its time with it is no silence of the worker
+	if p.tail.heard.IsZero() {
+		p.tail.heard = time.Now()
+	}
 	if p.tail.tick.IsZero() {
 		f.arm(p, a)
 	}

@@ -17,6 +17,10 @@ type Options struct {
 	TLS      workers.TLS                           // for https workers; nil is the system's roots
 	Proxy    func(*http.Request) (*url.URL, error) // nil is no proxy, whatever the environment says
 	OnResend func()                                // told of each request that is sent a second time; nil is nobody
+
+	// OnConnection is told of each connection that a request got: whether it was there already, and if not, how long it took to
+	// make it. It comes on the request's way, from many at once, and must be quick; nil is nobody.
+	OnConnection func(reused bool, took time.Duration)
 }
 
 // DefaultPool is 10 s to connect, and 500 idle connections for an address, for 3 s each: less than the 5 s after which
@@ -89,6 +93,12 @@ func (f *failure) mayResend(c *call) bool {
 	return !f.Received && (f.Kind == errDial || f.Kind == errSend) && c.resendable()
 }
 
+func (t *Transport) connected(reused bool, took time.Duration) {
+	if t.options.OnConnection != nil {
+		t.options.OnConnection(reused, took)
+	}
+}
+
 func (t *Transport) resent() {
 	if t.options.OnResend != nil {
 		t.options.OnResend()
@@ -158,7 +168,7 @@ func (t *Transport) other(p Pool) *adapter {
 	defer t.mu.Unlock()
 	o := t.others[p]
 	if o == nil {
-		o = &adapter{rt: t.standard(p), onResend: t.resent}
+		o = &adapter{rt: t.standard(p), onResend: t.resent, onConnection: t.options.OnConnection}
 		t.others[p] = o
 	}
 	return o

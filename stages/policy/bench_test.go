@@ -21,27 +21,47 @@ func BenchmarkSelect(b *testing.B) {
 		for _, n := range []int{3, 100, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				registry, _ := fleet(b, n)
-				among, p := pool(registry), following(b, name, registry)
-				x := &pipeline.Exchange{Key: pipeline.RoutingKey{Value: "user-123", Source: pipeline.HeaderKey}}
-				took := make([]time.Duration, 1<<18) // the last so many
-				b.ReportAllocs()
-				k := 0
-				for b.Loop() {
-					start := time.Now()
-					p.Select(x, among)
-					took[k%len(took)] = time.Since(start)
-					k++
-				}
-				took = took[:min(k, len(took))]
-				slices.Sort(took)
-				for _, q := range []struct {
-					unit    string
-					percent int
-				}{{"p50-ns", 50}, {"p99-ns", 99}} {
-					b.ReportMetric(float64(max(0, took[len(took)*q.percent/100]-clock)), q.unit)
-				}
+				choose(b, following(b, name, registry), pool(registry), clock)
 			})
 		}
+	}
+}
+
+// BenchmarkSelectReported is one choice of the policies that look at every worker, among 10,000 that have different loads and report them.
+func BenchmarkSelectReported(b *testing.B) {
+	clock := clockCost()
+	for _, name := range []string{"least_load", "cache_aware", "least_work"} {
+		b.Run(name+"/10000", func(b *testing.B) {
+			registry, all := fleet(b, 10_000)
+			now := time.Now()
+			for i, w := range all {
+				w.SetReport(workers.NewReport(now, now, "", []workers.RankLoad{{Waiting: int64(i % 7), Running: 3, Throughput: 900}}))
+			}
+			choose(b, following(b, name, registry), pool(registry), clock)
+		})
+	}
+}
+
+// choose chooses again and again, and reports how long one choice takes.
+func choose(b *testing.B, p Policy, among workers.List, clock time.Duration) {
+	b.Helper()
+	x := &pipeline.Exchange{Key: pipeline.RoutingKey{Value: "user-123", Source: pipeline.HeaderKey}}
+	took := make([]time.Duration, 1<<18) // the last so many
+	b.ReportAllocs()
+	k := 0
+	for b.Loop() {
+		start := time.Now()
+		p.Select(x, among)
+		took[k%len(took)] = time.Since(start)
+		k++
+	}
+	took = took[:min(k, len(took))]
+	slices.Sort(took)
+	for _, q := range []struct {
+		unit    string
+		percent int
+	}{{"p50-ns", 50}, {"p99-ns", 99}} {
+		b.ReportMetric(float64(max(0, took[len(took)*q.percent/100]-clock)), q.unit)
 	}
 }
 

@@ -22,27 +22,86 @@ type best struct {
 func (s *expectedWait) compare(among workers.List, members []int) best {
 	b := best{score: math.Inf(1), inFlight: math.MaxInt64, reported: lot{chance: s.chance}, dark: lot{chance: s.chance}} // above every other: the first of each is better
 	all := among.Members()
-	for k := range compared(all, members) {
-		place := placeAt(members, k)
-		w := all[place]
-		r := w.Report()
-		if r == nil {
-			b.addDark(place, w.InFlight())
-			continue
-		}
-		a := s.known(w, r)
-		if a == nil {
-			a = s.account(w, r)
-		}
-		if !s.full(a) {
-			b.add(place, a.score)
-		}
+	if members == nil {
+		b.pass(s, all, 0)
+	}
+	for _, place := range members {
+		b.pass(s, all[:place+1], place)
 	}
 	if b.dark.held > 0 && b.reported.held > 0 {
 		s.nominal(&b, all, members)
 		b.busy = all[b.reported.place].InFlight()
 	}
 	return b
+}
+
+// pass looks at the candidates from a place on. A fleet has thousands: what is read of each is as little as can be, so that the processor
+// fetches those behind it meanwhile.
+func (b *best) pass(s *expectedWait, all []*workers.Worker, place int) {
+	for place < len(all) {
+		place = b.passDark(all, place)
+		place = b.passReported(s, all, place)
+	}
+}
+
+// passDark looks at the candidates from a place on up to the first that has a report, and returns its place. The
+// lot's counts are at hand in variables; what follows from them is [lot.join] and [lot.restart].
+func (b *best) passDark(all []*workers.Worker, place int) int {
+	least, held, next := b.inFlight, b.dark.held, b.dark.next
+	for ; place < len(all); place++ {
+		w := all[place]
+		if w.Report() != nil {
+			break
+		}
+		n := w.InFlight()
+		if n > least {
+			continue
+		}
+		if n == least {
+			if held++; held < next {
+				continue
+			}
+			b.dark.held = held
+			b.dark.turn(place)
+		} else {
+			least = n
+			b.dark.restart(place)
+		}
+		held, next = b.dark.held, b.dark.next
+	}
+	b.inFlight, b.dark.held = least, held
+	return place
+}
+
+// passReported is the same up to the first that has none.
+func (b *best) passReported(s *expectedWait, all []*workers.Worker, place int) int {
+	least, held, next := b.score, b.reported.held, b.reported.next
+	for ; place < len(all); place++ {
+		w := all[place]
+		r := w.Report()
+		if r == nil {
+			break
+		}
+		a := s.known(w, r)
+		if a == nil {
+			a = s.account(w, r)
+		}
+		if a.rank == least {
+			if held++; held < next {
+				continue
+			}
+			b.reported.held = held
+			b.reported.turn(place)
+		} else if a.rank < least {
+			least = a.rank
+			b.reported.restart(place)
+		} else {
+			continue
+		}
+		held, next = b.reported.held, b.reported.next
+	}
+	b.score, b.reported.held = least, held
+	return place
 }
 
 // compared is how many candidates are compared.
@@ -59,24 +118,6 @@ func placeAt(members []int, k int) int {
 		return members[k]
 	}
 	return k
-}
-
-func (b *best) add(place int, score float64) {
-	if score == b.score {
-		b.reported.join(place)
-	} else if score < b.score {
-		b.score = score
-		b.reported.restart(place)
-	}
-}
-
-func (b *best) addDark(place int, inFlight int64) {
-	if inFlight == b.inFlight {
-		b.dark.join(place)
-	} else if inFlight < b.inFlight {
-		b.inFlight = inFlight
-		b.dark.restart(place)
-	}
 }
 
 // nominal sums up the throughputs that the candidates report: those which are not over the cap.

@@ -37,17 +37,23 @@ type expectedWait struct {
 	credits  creditLog
 }
 
-// account is what the scorer knows of one worker. A cache line: a choice among thousands reads them all.
+// account is what the scorer knows of one worker. A choice among thousands reads what is here of them all, and the rest of one.
 type account struct {
-	worker   *workers.Worker
-	report   *workers.Report // the last one that the worker had; the credit is of what it cannot know of
-	score    float64         // seconds: (queued + credit) / rate + pressure
-	rate     float64         // tokens a second
-	queued   float64         // tokens, as reported
-	pressure float64         // seconds
-	credit   int64           // tokens that were sent to it since the report
-	requests uint32          // that they belong to
-	newest   uint32          // the last of its entries in the log of credits
+	worker *workers.Worker
+	report *workers.Report // the last one that the worker had; the credit is of what it cannot know of
+	rank   float64         // the score; not a number, which is below nothing and equal to nothing, if the worker is over the cap
+	*estimate
+}
+
+// estimate is how the score of a worker comes about.
+type estimate struct {
+	score    float64 // seconds: (queued + credit) / rate + pressure
+	rate     float64 // tokens a second
+	queued   float64 // tokens, as reported
+	pressure float64 // seconds
+	credit   int64   // tokens that were sent to it since the report
+	requests uint32  // that they belong to
+	newest   uint32  // the last of its entries in the log of credits
 }
 
 // newExpectedWait makes a scorer. Values that make no sense fall back: a weight below 0 or not finite to 0.15 s, a throughput
@@ -137,7 +143,7 @@ func (s *expectedWait) account(w *workers.Worker, r *workers.Report) *account {
 	}
 	a := &s.accounts[slot]
 	if a.worker != w {
-		*a = account{worker: w} // the slot was another worker's before
+		*a = account{worker: w, estimate: &estimate{}} // the slot was another worker's before
 	}
 	if r != nil && r != a.report {
 		s.take(a, r)
@@ -167,7 +173,7 @@ func (s *expectedWait) take(a *account, r *workers.Report) {
 	if !r.Asked.IsZero() {
 		a.credit, a.requests = s.credits.since(a, r.Asked.Sub(s.began))
 	}
-	a.rescore()
+	s.rescore(a)
 }
 
 // pressure grows beyond all bounds as the cache fills up; the clamp ends it at 999 times the weight.
@@ -179,8 +185,11 @@ func (s *expectedWait) pressure(usage float64) float64 {
 	return s.weight * k / (1 - k)
 }
 
-func (a *account) rescore() {
+func (s *expectedWait) rescore(a *account) {
 	a.score = min((a.queued+float64(a.credit))/a.rate+a.pressure, math.MaxFloat64) // so that no sum of scores is not a number
+	if a.rank = a.score; s.full(a) {
+		a.rank = math.NaN()
+	}
 }
 
 // charge credits a worker with a request that is being sent to it.
@@ -190,7 +199,7 @@ func (s *expectedWait) charge(w *workers.Worker, tokens int64) {
 	a.requests++
 	s.credits.add(a, w.Slot(), tokens, s.clock().Sub(s.began))
 	if a.report != nil {
-		a.rescore()
+		s.rescore(a)
 	}
 }
 

@@ -103,7 +103,7 @@ func (r *rig) drawing(t *tree) []string {
 			line := strings.Repeat("  ", depth) + c.edge
 			c.each(func(id uint32, _ uint64) {
 				if who := t.tenants.resident(id); who != nil {
-					line += " " + string(rune('0'+place(r.workers, who.worker)))
+					line += " " + string(rune('0'+place(r.workers, who.worker.Load())))
 				}
 			})
 			lines = append(lines, line)
@@ -161,8 +161,8 @@ func auditTree(t testing.TB, tr *tree) (bytes int64) {
 		if who == nil {
 			continue
 		}
-		require.Equal(t, units[who], who.units, "units of %v", who.worker)
-		require.Equal(t, entries[who], who.entries, "nodes of %v", who.worker)
+		require.Equal(t, units[who], who.units, "units of %v", who.worker.Load())
+		require.Equal(t, entries[who], who.entries, "nodes of %v", who.worker.Load())
 		if !who.dead.Load() {
 			total += who.units
 		}

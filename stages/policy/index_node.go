@@ -99,7 +99,7 @@ func (n *node) inherited(id uint32) bool {
 // kids is a table of children by their heads. It is read while it is written: a slot goes from nil to a child, from one child to
 // another with the same head, or to gone, and a table that is full is replaced by another.
 type kids struct {
-	slots []atomic.Pointer[node] // a power of two; up to two are searched in order, more are hashed
+	slots []atomic.Pointer[node] // a power of two
 	used  int32                  // slots that are not nil
 	live  int32                  // of them, those with a child
 }
@@ -107,7 +107,8 @@ type kids struct {
 // gone is in the place of a child that was taken out, so that a search goes on behind it. It has no edge, and so no head.
 var gone = &node{}
 
-const hashedFrom = 4 // slots
+// mayBeFull is how many slots a table may have that uses them all. A larger one keeps a quarter free, so that a search ends soon.
+const mayBeFull = 4
 
 // newKids makes an empty table. A small one is one piece of memory.
 func newKids(size int) *kids {
@@ -149,41 +150,35 @@ func (k *kids) bytes() int64 {
 }
 
 func (k *kids) find(h head) *node {
-	if len(k.slots) < hashedFrom {
-		for i := range k.slots {
-			if c := k.slots[i].Load(); c != nil && c.is(h) {
-				return c
-			}
-		}
-		return nil
-	}
-	for i := k.place(h.digest); ; i++ {
-		c := k.slots[i&(len(k.slots)-1)].Load()
+	at := home(h.digest)
+	for i := range k.slots {
+		c := k.slots[(at+i)&(len(k.slots)-1)].Load()
 		if c == nil || c.is(h) {
 			return c
 		}
 	}
+	return nil
 }
 
-// place is where a search begins. The digests of text are small numbers: the multiplication spreads them.
-func (k *kids) place(digest uint32) int {
-	return int(uint64(digest)*0x9e3779b97f4a7c15>>32) & (len(k.slots) - 1)
+// home is where a search begins, but for the size of the table. Characters of ASCII, next to each other as they are in most text, do not
+// collide there; what is beyond, a multiplication spreads.
+func home(digest uint32) int {
+	return int(uint64(digest) + uint64(digest>>8)*0x9e3779b97f4a7c15>>32)
 }
 
-// roomFor tells whether one more child fits; a hashed table keeps a quarter of its slots free.
-func (k *kids) roomFor() bool {
-	if len(k.slots) < hashedFrom {
-		return int(k.used) < len(k.slots)
+// room is how many children a table of so many slots takes.
+func room(slots int) int {
+	if slots <= mayBeFull {
+		return slots
 	}
-	return int(k.used) < len(k.slots)/4*3
+	return slots / 4 * 3
 }
+
+// roomFor tells whether one more child fits.
+func (k *kids) roomFor() bool { return int(k.used) < room(len(k.slots)) }
 
 func (k *kids) put(c *node) {
-	i := 0
-	if len(k.slots) >= hashedFrom {
-		i = k.place(c.head)
-	}
-	for ; ; i++ {
+	for i := home(c.head); ; i++ {
 		slot := &k.slots[i&(len(k.slots)-1)]
 		if slot.Load() == nil {
 			slot.Store(c)
@@ -196,10 +191,7 @@ func (k *kids) put(c *node) {
 
 // slotOf is where a child is that is in the table.
 func (k *kids) slotOf(c *node) *atomic.Pointer[node] {
-	i := 0
-	if len(k.slots) >= hashedFrom {
-		i = k.place(c.head)
-	}
+	i := home(c.head)
 	for k.slots[i&(len(k.slots)-1)].Load() != c {
 		i++
 	}
@@ -218,7 +210,7 @@ func (k *kids) rebuilt(more int) *kids {
 		need += int(k.live)
 	}
 	size := 1
-	for size < need || size >= hashedFrom && size/4*3 < need {
+	for room(size) < need {
 		size *= 2
 	}
 	fresh := newKids(size)

@@ -11,9 +11,9 @@ import (
 // tenant is a worker in one tree. When the worker is removed the tenant is dead: from then on it counts for nothing, and what the
 // nodes say of it is collected in the background.
 type tenant struct {
-	worker *workers.Worker
-	slot   int    // of the worker
-	id     uint32 // in the nodes; used again once no node has it
+	worker atomic.Pointer[workers.Worker] // its latest revision
+	slot   int                            // of the worker
+	id     uint32                         // in the nodes; used again once no node has it
 	dead   atomic.Bool
 	pins   atomic.Int32 // requests that are putting it on nodes
 
@@ -93,7 +93,8 @@ func (y *tenancy) enlist(w *workers.Worker) *tenant {
 	if known := y.of(w); known != nil {
 		return known
 	}
-	who, byID := &tenant{worker: w, slot: w.Slot()}, *y.byID.Load()
+	who, byID := &tenant{slot: w.Slot()}, *y.byID.Load()
+	who.worker.Store(w)
 	if n := len(y.freed); n > 0 {
 		who.id = y.freed[n-1]
 		y.freed = y.freed[:n-1]

@@ -60,7 +60,7 @@ func (v *visit) mark(who *tenant, units int) {
 	}
 	m := &v.marks[who.slot]
 	if m.generation != v.generation {
-		*m = mark{v.generation, who.worker, units}
+		*m = mark{v.generation, who.worker.Load(), units}
 		v.best = max(v.best, units)
 	}
 }

@@ -169,8 +169,9 @@ func (s *Set) WorkerRemoved(w *workers.Worker) {
 	s.log.Info("policy removed with its model", "model_id", w.Model(), "policy", a.policy.Name())
 }
 
-// WorkerReplaced moves the worker's place to its new model, if that has changed.
+// WorkerReplaced moves the worker's place to its new model, if that has changed; if not, what is known of its engine stays known.
 func (s *Set) WorkerReplaced(was, now *workers.Worker) {
+	s.bequeath(was, now)
 	s.WorkerAdded(now)
 	s.WorkerRemoved(was)
 }

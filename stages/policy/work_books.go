@@ -35,7 +35,7 @@ type workBooks struct {
 	drains  uint64    // numbers drains
 }
 
-// ledger is the book on one worker. What every choice reads comes first.
+// ledger is the book on one worker. What a choice among thousands reads of them all is here, a cache line of it.
 //
 // A share of busy time that is taken exponentially over the past moves towards 1 while the worker is busy and towards 0 while it is
 // not: it is busy + deviation·exp(−t/30 s) at the second t, with a deviation that changes only when the worker turns busy or idle.
@@ -48,12 +48,16 @@ type ledger struct {
 	due       float64         // second at which the next drain is empty
 	deviation float64
 	busy      float64 // 1 or 0: whether work is queued
+	*entries
+}
 
-	queued     int64 // tokens without a first byte, of streamed answers
-	inFlight   int64 // requests
-	limit      int64 // requests that the worker runs at once; 0 is unknown
-	draining   []drain
-	generation uint64 // a ticket of an earlier one is void
+// entries are what the rest of a ledger is reckoned from. A worker that is removed and comes back has new ones: a ticket that is of
+// others is void.
+type entries struct {
+	queued   int64 // tokens without a first byte, of streamed answers
+	inFlight int64 // requests
+	limit    int64 // requests that the worker runs at once; 0 is unknown
+	draining []drain
 }
 
 // drain is the queued work of a request whose first byte is not seen: it flows off by itself.
@@ -67,11 +71,11 @@ func (d *drain) end() float64 { return d.start + d.tokens/drainRate }
 
 // ticket is what the books have of one request; the zero ticket is void.
 type ticket struct {
-	worker     *workers.Worker
-	generation uint64
-	tokens     int64  // that the worker computes
-	number     uint64 // of its drain; 0: it waits for a first byte
-	queued     bool
+	worker  *workers.Worker
+	entries *entries
+	tokens  int64  // that the worker computes
+	number  uint64 // of its drain; 0: it waits for a first byte
+	queued  bool
 }
 
 func newWorkBooks(clock func() time.Time) *workBooks {
@@ -101,7 +105,7 @@ func (b *workBooks) ledger(w *workers.Worker) *ledger {
 	}
 	l := &b.ledgers[slot]
 	if l.worker != w {
-		*l = ledger{worker: w, due: math.Inf(1), limit: labelledLimit(w), generation: l.generation + 1}
+		*l = ledger{worker: w, due: math.Inf(1), entries: &entries{limit: labelledLimit(w)}}
 	}
 	if r := w.Report(); r != nil && r != l.report {
 		l.report = r
@@ -153,7 +157,7 @@ func (b *workBooks) rebase(now float64) {
 // book writes a choice down.
 func (b *workBooks) book(w *workers.Worker, tokens int64, streamed bool, now float64) ticket {
 	l := b.ledger(w)
-	t := ticket{worker: w, generation: l.generation, tokens: tokens, queued: true}
+	t := ticket{worker: w, entries: l.entries, tokens: tokens, queued: true}
 	l.inFlight++
 	if streamed {
 		l.queued += tokens
@@ -173,7 +177,7 @@ func (b *workBooks) of(t *ticket, now float64) *ledger {
 		return nil
 	}
 	slot := t.worker.Slot()
-	if slot >= len(b.ledgers) || b.ledgers[slot].worker != t.worker || b.ledgers[slot].generation != t.generation {
+	if slot >= len(b.ledgers) || b.ledgers[slot].entries != t.entries {
 		return nil
 	}
 	l := &b.ledgers[slot]
@@ -210,7 +214,7 @@ func (b *workBooks) forget(w *workers.Worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if slot := w.Slot(); slot < len(b.ledgers) && b.ledgers[slot].worker == w {
-		b.ledgers[slot] = ledger{generation: b.ledgers[slot].generation + 1}
+		b.ledgers[slot] = ledger{}
 	}
 }
 
