@@ -16,10 +16,16 @@ var span = regexp.MustCompile("`([^`]+)`")
 // link is the target of a link or picture.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
+// metric is a metric's name, and series what a histogram's name has behind it.
+var (
+	metric = regexp.MustCompile(`^smg_[a-z0-9_]+[a-z0-9]$`)
+	series = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
 // flag is a flag's name.
 var flag = regexp.MustCompile(`^--[a-z][a-z0-9-]+$`)
 
-// What a sentence mentions exists: flags, commands of smg, recipes of just, folders and files.
+// What a sentence mentions exists: flags, commands of smg, metrics, recipes of just, folders and files.
 func TestWhatPagesMentionExists(t *testing.T) {
 	known := flags(t)
 	for _, name := range sorted(pages) {
@@ -70,6 +76,9 @@ func mentions(page, text string, known map[string]bool) (missing []failure) {
 			if !placed(code) {
 				miss("there is no %s", code)
 			}
+			if metric.MatchString(code) && !counted(code) && !counted(series.ReplaceAllString(code, "")) {
+				miss("smg has no metric %s", code)
+			}
 			if sub := strings.Fields(code); sub[0] == "smg" && len(sub) > 1 && !strings.HasPrefix(sub[1], "-") && !known["smg "+sub[1]] && !strings.ContainsAny(code, "0123456789") {
 				miss("smg has no command %s", sub[1])
 			}
@@ -84,8 +93,11 @@ func foreign(code string) bool {
 	return first != "smg" && first != "mockengine" && !strings.HasPrefix(first, "-") && first != "go"
 }
 
+// counted tells whether smg has a metric; that page is rendered from the code, too, a row for each.
+func counted(name string) bool { return strings.Contains(pages["docs/metrics.md"], "\n| `"+name+"` |") }
+
 // inTree is a piece of code that can only be a place in the checkout.
-var inTree = regexp.MustCompile(`^\.?/?(?:cmd|docs|examples|pipeline|server|stages|telemetry|workers|\.ci)/[a-zA-Z0-9_./-]+$`)
+var inTree = regexp.MustCompile(`^\.?/?(?:cmd|discovery|docs|examples|pipeline|server|stages|telemetry|workers|\.ci)/[a-zA-Z0-9_./-]+$`)
 
 func placed(code string) bool {
 	name := strings.TrimPrefix(code, "./")
@@ -120,7 +132,7 @@ func flags(t *testing.T) map[string]bool {
 		known[f] = true
 	}
 	asked := []string{"mockengine --help", "smg --help", "smg config check --help"}
-	out, err := m.run("for c in launch start serve demo explain simulate pipelines config version; do smg $c --help >/dev/null && echo command $c; done")
+	out, err := m.run("for c in launch start serve demo doctor explain simulate pipelines config version; do smg $c --help >/dev/null && echo command $c; done")
 	require.NoError(t, err, out)
 	for _, found := range regexp.MustCompile(`(?m)^command (\w+)$`).FindAllStringSubmatch(out, -1) {
 		known["smg "+found[1]] = true

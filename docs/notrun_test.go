@@ -51,6 +51,30 @@ var notRun = []leaving{
 		regexp.MustCompile(`^examples/engines/check\.sh$`),
 		"it takes many minutes and 6 GB", ".ci/run runs it", "",
 	},
+	{
+		regexp.MustCompile(`^docker build (-t smg-mockengine --target mockengine|-t smg) \.$`),
+		"it needs a container daemon", "examples/compose follows the Dockerfile without one", "",
+	},
+	{
+		regexp.MustCompile(`^kubectl apply -f (\S+)$`),
+		"it needs a cluster", "the tests in examples/kubernetes apply the files to an API server", "test -f ${1}",
+	},
+	{
+		regexp.MustCompile(`^helm install smg (\S+) `),
+		"it needs a cluster", "the tests in examples/kubernetes render the chart and apply it to an API server", "test -f ${1}/Chart.yaml",
+	},
+	{
+		regexp.MustCompile(`^kubectl -n llm exec deploy/smg -- /smg doctor kubernetes (.*)$`),
+		"it needs a cluster", "smg itself looks at the flags", "smg config check --service-discovery ${1}",
+	},
+	{
+		regexp.MustCompile(`^kubectl -n llm port-forward service/smg 30000:80$`),
+		"it needs a cluster", "a gateway of this machine has the port", "smg demo",
+	},
+	{
+		regexp.MustCompile(`^kubectl -n llm (get|rollout|scale) `),
+		"it needs a cluster", "they are kubectl's own", "",
+	},
 }
 
 // leftOut finds the entry of notRun for a command, and what is run in its place; nil for a command that is run.

@@ -76,6 +76,8 @@ func TestTheWalkSeesWhatIsMentionedAndNotThere(t *testing.T) {
 		{"a file that is there", "`docs/main_test.go` and `./docs/`", ""},
 		{"a file that is not", "`docs/nothing.go`", "page.md:1: there is no docs/nothing.go"},
 		{"a place to fill in", "`stages/NAME.go`", ""},
+		{"a metric that exists", "`smg_worker_health` and `smg_router_ttft_seconds_bucket`", ""},
+		{"a metric that does not", "`smg_worker_wealth`", "page.md:1: smg has no metric smg_worker_wealth"},
 		{"code is no sentence", "    smg sreve", ""},
 	}
 	for _, tt := range tests {

@@ -71,7 +71,12 @@ func unavailable(x *Exchange) string {
 	for _, r := range []struct {
 		count int
 		text  string
-	}{{x.Pool.NotReady(), "unhealthy or draining"}, {x.Pool.Tripped(), "circuit breaker open"}, {x.Pool.Overloaded(), "overloaded"}} {
+	}{
+		{x.Pool.NotReady() - x.Pool.Cordoned(), "unhealthy or draining"},
+		{x.Pool.Cordoned(), "no longer wanted by discovery"},
+		{x.Pool.Tripped(), "circuit breaker open"},
+		{x.Pool.Overloaded(), "overloaded"},
+	} {
 		if r.count > 0 {
 			reasons = append(reasons, fmt.Sprintf("%s: %d", r.text, r.count))
 		}

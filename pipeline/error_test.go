@@ -143,6 +143,10 @@ func TestNoAvailableWorkersSaysWhy(t *testing.T) {
 			ws[0].SetStatus(workers.NotReady)
 			ws[1].SetStatus(workers.Draining)
 		}, "All 3 workers are unavailable (unhealthy or draining: 2)"},
+		{"one is about to be removed by discovery, and ready so far", func(ws []*workers.Worker) {
+			require.True(t, workers.NewRegistry(ws...).Cordon(ws[0], true))
+			ws[1].SetStatus(workers.Draining)
+		}, "All 3 workers are unavailable (unhealthy or draining: 1, no longer wanted by discovery: 1)"},
 		{"one of each", func(ws []*workers.Worker) {
 			ws[0].SetStatus(workers.NotReady)
 			for range workers.DefaultBreakerSettings().FailureThreshold {

@@ -31,6 +31,7 @@ type Config struct {
 	RecoveryConfig  `group:"Health Checks"`
 	JobConfig       `group:"Job Queue"`
 	RankConfig      `group:"Worker Configuration"`
+	DiscoveryConfig `group:"Service Discovery"`
 	LogConfig       `group:"Logging"`
 	MetricsConfig   `group:"Metrics"`
 	TraceConfig     `group:"Tracing"`
@@ -57,6 +58,7 @@ func Default() *Config {
 		BreakerConfig:   defaultBreaker(),
 		HealthConfig:    defaultHealth(),
 		JobConfig:       defaultJobs(),
+		DiscoveryConfig: defaultDiscovery(),
 		LogConfig:       LogConfig{LogLevel: "info"},
 		MetricsConfig:   defaultMetrics(),
 	}

@@ -5,9 +5,13 @@ import (
 	"strings"
 )
 
+// IGW tells whether several models are served, each with its own workers: because --enable-igw says so, or because workers are
+// discovered, and nobody knows what they will serve.
+func (c *Config) IGW() bool { return c.EnableIGW || c.Discovers() }
+
 // Mode is how the gateway routes, in the words of the banner.
 func (c *Config) Mode() string {
-	if c.EnableIGW {
+	if c.IGW() {
 		return "IGW (Inference Gateway)"
 	}
 	return "Regular"
@@ -21,7 +25,7 @@ func Banner(cfg *Config) string {
 		"listening " + cfg.Address(),
 		"mode " + cfg.Mode(),
 	}
-	if !cfg.EnableIGW { // with it each model has its own policy
+	if !cfg.IGW() { // with it each model has its own policy
 		lines = append(lines, "Policy: "+cfg.Policy)
 	}
 	return strings.Join(lines, "\n") + "\n"
@@ -35,11 +39,11 @@ func (c *Config) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("--worker-urls names %s more than once; it is registered once", url))
 	}
 	// With IGW the number of workers at start says nothing: they come and go.
-	if c.Policy == "power_of_two" && !c.EnableIGW && len(unique) < 2 {
+	if c.Policy == "power_of_two" && !c.IGW() && len(unique) < 2 {
 		warnings = append(warnings, "--policy power_of_two chooses between two workers, and fewer are configured")
 	}
 	if warning := c.unforgotten(); warning != "" {
 		warnings = append(warnings, warning)
 	}
-	return warnings
+	return append(warnings, c.idle()...)
 }

@@ -21,8 +21,8 @@ func (g *gateway) recording() {
 	}
 }
 
-// open opens the file that requests are recorded to, if there is to be one.
-func (g *gateway) open() error {
+// openRecord opens the file that requests are recorded to, if there is to be one.
+func (g *gateway) openRecord() error {
 	if g.cfg.Record == "" {
 		return nil
 	}

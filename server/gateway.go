@@ -25,13 +25,14 @@ type gateway struct {
 	guards   *guards
 	tiers    map[string]tier // of the routes
 
-	registry *workers.Registry
-	enroller *workers.Enroller
-	startup  pipeline.Dependency
-	health   pipeline.Dependency
-	loads    *workers.LoadMonitor
-	policies *policy.Set
-	demand   *pipeline.Demand
+	registry  *workers.Registry
+	enroller  *workers.Enroller
+	startup   pipeline.Dependency
+	health    pipeline.Dependency
+	discovery pipeline.Dependency // nil: all workers are named
+	loads     *workers.LoadMonitor
+	policies  *policy.Set
+	demand    *pipeline.Demand
 
 	admission *stages.Limiter
 	buffering *stages.Buffering
@@ -81,6 +82,7 @@ func newGateway(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) (*gat
 	metrics.Workers.SetSource(samples(g.registry, g.policies))
 	metrics.SetState(g.state)
 	g.enrolment()
+	g.discovering()
 	g.monitoring()
 	g.stages()
 	return g, nil
@@ -104,7 +106,7 @@ func (g *gateway) enrolment() {
 	health := workers.NewHealthLoop(g.registry, log)
 	health.UseTLS(g.workerTLS)
 	health.OnProbe(func(w *workers.Worker, ok bool) { g.metrics.Workers.HealthChecks(w.Type().String(), ok).Inc() })
-	if g.cfg.RemovesUnhealthy(false) { // no worker is discovered
+	if g.cfg.RemovesUnhealthy(g.cfg.Discovers()) {
 		health.OnFailed(g.enroller.Retire)
 	}
 	g.health = health
@@ -118,10 +120,10 @@ func (g *gateway) stages() {
 	}, g.metrics.Admission)
 	g.buffering = &stages.Buffering{
 		Registry: g.registry, Demand: g.demand, Metrics: g.metrics,
-		ManyModels: cfg.EnableIGW, Sticky: cfg.RoutingKeyOverride, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
+		ManyModels: cfg.IGW(), Sticky: cfg.RoutingKeyOverride, Retries: cfg.Attempts() > 1, RetriedBytes: cfg.MaxBufferedRequestBytes,
 	}
 	g.bodies = stages.BodySettings{MaxBytes: cfg.MaxPayloadSize, Stall: cfg.BodyStallTimeout.Duration()}
-	g.models = &stages.Models{Registry: g.registry, Required: cfg.EnableIGW}
+	g.models = &stages.Models{Registry: g.registry, Required: cfg.IGW()}
 	g.retries = stages.RetrySettings{
 		MaxAttempts: cfg.Attempts(), InitialBackoff: cfg.RetryInitialBackoff.Duration(), MaxBackoff: cfg.RetryMaxBackoff.Duration(),
 		Multiplier: cfg.RetryBackoffMultiplier, Jitter: cfg.RetryJitterFactor, Deadline: cfg.RequestTimeout.Duration(),
@@ -187,6 +189,14 @@ func workerSettings(cfg *Config) workers.Settings {
 	s.HTTPPool.RequestTimeout = cfg.RequestTimeout.Duration()
 	s.DrainSettle = cfg.DrainSettle.Duration()
 	return s
+}
+
+// open does what a gateway that cannot do it must not serve without.
+func (g *gateway) open() error {
+	if err := g.openDiscovery(); err != nil {
+		return err
+	}
+	return g.openRecord()
 }
 
 // serve makes the chains the ones that requests go through, and starts what they use.

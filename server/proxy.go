@@ -13,7 +13,7 @@ func (g *gateway) firstReady() pipeline.Stage {
 	gives := pipeline.Contract{Gives: []pipeline.Fact{pipeline.Target}}
 	return pipeline.StageFunc("first_ready", gives, func(x *pipeline.Exchange, next pipeline.Next) error {
 		for _, w := range g.registry.Pool("", workers.Regular, workers.HTTP).All() {
-			if w.Ready() {
+			if w.Candidate() {
 				x.BeginAttempt()
 				x.Legs.Add(w, w.Type())
 				return next(x)

@@ -31,7 +31,7 @@ func (g *gateway) inference(route string, kind stages.Kind) (*pipeline.Chain, er
 		stages.Record(g.recorder, path, kind),
 		stages.Retry(g.retries, endpoint, g.metrics), // from here on: once for each attempt
 		stages.ExplainHeader(),
-		stages.Candidates(g.registry, g.startup, g.health),
+		stages.Candidates(g.registry, g.fleet()...),
 		stages.Available(),
 		stages.Breaker(),
 		stages.Overload(g.loads, g.metrics.Workers, g.cfg.WorkerOverloadFallback), // last filter: answers for an empty list

@@ -50,6 +50,7 @@ func (c *Config) Validate() []Violation {
 	c.BreakerConfig.check(&found)
 	c.HealthConfig.check(&found)
 	c.JobConfig.check(&found)
+	c.DiscoveryConfig.check(&found)
 	c.MetricsConfig.check(&found)
 	c.TraceConfig.check(&found)
 	c.TLSConfig.check(&found)

@@ -5,7 +5,7 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// Available takes workers that are not ready out of the candidates: pending, unhealthy and draining ones. An empty list goes
+// Available takes workers that are not ready out of the candidates: pending, unhealthy, draining and cordoned ones. An empty list goes
 // on; the last filter answers for it.
 func Available() pipeline.Stage { return available{} }
 
@@ -25,7 +25,7 @@ func (available) Contract() pipeline.Contract {
 func (s available) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	if x.Candidates.NotReady() > 0 {
 		s.explain(x)
-		x.Candidates = x.Keep((*workers.Worker).Ready)
+		x.Candidates = x.Keep((*workers.Worker).Candidate)
 	}
 	return next(x)
 }
@@ -35,8 +35,11 @@ func (s available) explain(x *pipeline.Exchange) {
 		return
 	}
 	for _, w := range x.Candidates.All() {
-		if !w.Ready() {
+		switch {
+		case !w.Ready():
 			x.Explain.Leave(w, s.Name(), w.Status().String())
+		case w.Cordoned():
+			x.Explain.Leave(w, s.Name(), "cordoned: discovery does not want it any more")
 		}
 	}
 }

@@ -30,6 +30,25 @@ func TestAvailableKeepsReadyWorkersOnly(t *testing.T) {
 	require.Equal(t, []string{"1 pending", "3 not_ready", "4 failed", "5 draining"}, left)
 }
 
+// DECISIONS 51: a cordoned worker is no candidate, from the next attempt on.
+func TestAvailableLeavesACordonedWorkerOut(t *testing.T) {
+	r := newRig(t, 2, nil)
+	require.True(t, r.registry.Cordon(r.workers[0], true))
+	x := &pipeline.Exchange{Client: chat(), Explain: &pipeline.Explanation{}}
+	require.NoError(t, assembled(t, given(pipeline.Model), Candidates(r.registry), Available(), last(200, nil)).Run(x))
+	require.Equal(t, []*workers.Worker{r.workers[1]}, x.Candidates.Members())
+	require.Equal(t, []pipeline.LeftOut{{Worker: r.workers[0], Stage: "available", Reason: "cordoned: discovery does not want it any more"}}, x.Explain.LeftOut)
+	for range 4 {
+		require.Equal(t, r.workers[1].URL(), r.ask(chat()).head.Get("X-Smg-Routed-Worker-Id"))
+	}
+	require.True(t, r.registry.Cordon(r.workers[1], true))
+	c := r.ask(chat())
+	require.Equal(t, 503, c.status)
+	require.Contains(t, c.got.String(), "All 2 workers are unavailable (no longer wanted by discovery: 2)")
+	require.True(t, r.registry.Cordon(r.workers[0], false))
+	require.Equal(t, 200, r.ask(chat()).status, "it is let go")
+}
+
 // DESIGN, "Lists": a healthy fleet costs nothing to filter. The list that comes is the list that goes.
 func TestFiltersPassAHealthyFleetOn(t *testing.T) {
 	r := newRig(t, 2, nil)

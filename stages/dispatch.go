@@ -10,7 +10,8 @@ import (
 
 // Dispatch looks once more at the chosen workers just before they are counted: one that went over its ceiling since it was
 // chosen sheds the request, and a half-open breaker gives out its trials here. Who finds them all taken lost a race against
-// another request: 503 no_available_workers, tried again at once. A chain whose workers never report load may leave it out.
+// another request, who finds its worker cordoned one against its cluster: 503 no_available_workers, tried again at once. A chain whose
+// workers never report load may leave it out.
 func Dispatch(pollInterval time.Duration, shed prometheus.Counter) pipeline.Stage {
 	return &dispatch{pollInterval, shed}
 }
@@ -41,6 +42,12 @@ func (d *dispatch) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 			return overloadShed(x.Asked, "The worker chosen for model '%s' became overloaded before dispatch", d.pollInterval)
 		}
 	}
+	for i := range x.Legs.Len() {
+		if w := x.Legs.At(i).Worker; w.Cordoned() {
+			x.Explain.Leave(w, d.Name(), "cordoned since it was chosen")
+			return lostRace(x)
+		}
+	}
 	if x.DryRun {
 		return next(x)
 	}
@@ -52,10 +59,15 @@ func (d *dispatch) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	}()
 	for ; taken < x.Legs.Len(); taken++ {
 		if !x.Legs.At(taken).TakeTrial() {
-			lost := pipeline.NoAvailableWorkers(x)
-			lost.Prompt = true
-			return lost
+			return lostRace(x)
 		}
 	}
 	return next(x)
+}
+
+// lostRace is the answer when a worker could be chosen a moment ago: another one may be chosen now.
+func lostRace(x *pipeline.Exchange) *pipeline.Error {
+	lost := pipeline.NoAvailableWorkers(x)
+	lost.Prompt = true
+	return lost
 }

@@ -93,6 +93,20 @@ func TestDispatchSendsWhoLostTheRaceBackAtOnce(t *testing.T) {
 	r.workers[0].Breaker().Release(trial)
 }
 
+// DECISIONS 51: a worker that was cordoned after it was chosen gets no request; another one is chosen at once.
+func TestDispatchGivesNothingToACordonedWorker(t *testing.T) {
+	r := newRig(t, 2, func(s *rigging) { s.retry.InitialBackoff, s.retry.MaxBackoff = time.Hour, time.Hour })
+	c := during("policy", true, func(x *pipeline.Exchange) {
+		if x.Number == 1 {
+			require.Equal(t, r.workers[0], x.Target())
+			require.True(t, r.registry.Cordon(x.Target(), true))
+		}
+	})(t, r)
+	require.Equal(t, 200, c.status, "an hour was not waited")
+	require.Equal(t, r.workers[1].URL(), c.head.Get("X-Smg-Routed-Worker-Id"))
+	require.Equal(t, []int{0, 1}, r.asked())
+}
+
 // DESIGN, "Explaining": a dry run takes no trial and counts no shed, but comes to the same end.
 func TestDispatchBooksNothingInADryRun(t *testing.T) {
 	w := newWorker(t, "http://127.0.0.1:1", "m1", strictly(true))

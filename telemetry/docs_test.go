@@ -45,6 +45,10 @@ var areas = []area{
 		[]string{"smg_worker_", "smg_workers_"},
 	},
 	{
+		"Discovery", "Workers that come and go by themselves. What is submitted is counted, not how it ends; a source that is not used has no series.",
+		[]string{"smg_discovery_"},
+	},
+	{
 		"Policies", "How policies decide, and what they keep.",
 		[]string{"smg_cache_", "smg_consistent_hashing_", "smg_manual_", "smg_policy_", "smg_prefix_hash_", "smg_routing_key_"},
 	},
@@ -70,6 +74,7 @@ func areaOf(family string) (title string, known bool) {
 type label struct{ meaning, values string }
 
 var labels = map[string]label{
+	"action":          {"What was to be done.", ""},
 	"attempt":         {"Number of the retry that was waited for.", "`1` (the second attempt) to `9`, `10+`"},
 	"backend_type":    {"How workers share the work of a request.", "`regular`, `pd`, `external`"},
 	"branch":          {"The branch that the decision took.", ""},

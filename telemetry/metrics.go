@@ -30,6 +30,7 @@ type Metrics struct {
 	Policies  *PolicyMetrics    // decisions
 	Loads     *LoadMetrics      // polls of engines
 	Records   *RecordMetrics    // requests that are recorded
+	Discovery *DiscoveryMetrics // workers that come and go by themselves
 
 	families families
 	models   labelSet
@@ -67,6 +68,7 @@ func NewMetrics(o Options) *Metrics {
 	m.Policies = newPolicyMetrics(f)
 	m.Loads = newLoadMetrics(f)
 	m.Records = newRecordMetrics(f)
+	m.Discovery = newDiscoveryMetrics(f)
 	return m
 }
 

@@ -99,6 +99,7 @@ func exercise(m *Metrics) {
 			Engine: &EngineSample{Ranks: []RankSample{fullRank(0)}},
 		})
 	})
+	m.Discovery.Source("kubernetes").Sync.Observe(0.1)
 	m.Policies.TreeChars.WithLabelValues("m").Set(1)
 	m.Policies.TreeTokens.WithLabelValues("m").Set(1)
 	m.Policies.TreeTenants.WithLabelValues("m", "string").Set(1)
@@ -132,6 +133,12 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_client_disconnects_total counter [endpoint phase]",
 		"smg_client_ttft_seconds histogram [endpoint model]",
 		"smg_consistent_hashing_policy_branch_total counter [branch]",
+		"smg_discovery_deregistrations_total counter [source reason]",
+		"smg_discovery_registrations_total counter [source result]",
+		"smg_discovery_snapshot_errors_total counter []",
+		"smg_discovery_submit_failures_total counter [action]",
+		"smg_discovery_sync_duration_seconds histogram [source]",
+		"smg_discovery_workers_discovered gauge [source]",
 		"smg_draining gauge []",
 		"smg_engine_cache_hit_rate gauge [worker model dp_rank]",
 		"smg_engine_gen_throughput gauge [worker model dp_rank]",
@@ -318,6 +325,8 @@ func TestClosedLabelSetsAreThereAtZeroFromTheStart(t *testing.T) {
 		{"smg_worker_overload_fallback_total", 3},
 		{"smg_log_lines_dropped_total", 2},
 		{"smg_record_requests_total", 3},
+		{"smg_discovery_submit_failures_total", 2},
+		{"smg_discovery_snapshot_errors_total", 1},
 		{"smg_runtime_stalls_total", 1},
 	}
 	for _, tt := range tests {
@@ -330,6 +339,10 @@ func TestClosedLabelSetsAreThereAtZeroFromTheStart(t *testing.T) {
 	m.Workers.Add("http://w:1")
 	require.Len(t, series(t, m, "smg_worker_cb_transitions_total"), 6)
 	require.Len(t, series(t, m, "smg_worker_cb_outcomes_total"), 2)
+	require.Empty(t, series(t, m, "smg_discovery_registrations_total"), "nothing is discovered")
+	m.Discovery.Source("file")
+	require.Equal(t, map[string]float64{"result=failed,source=file": 0, "result=success,source=file": 0}, series(t, m, "smg_discovery_registrations_total"))
+	require.Equal(t, map[string]float64{"reason=reconciled,source=file": 0}, series(t, m, "smg_discovery_deregistrations_total"))
 }
 
 // telemetry.md, section 4.0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -129,8 +130,12 @@ func (e *Enroller) Reserve(spec Spec) (ID, error) {
 }
 
 // Upsert begins to add a worker in the background, or to put it in the place of the one that has its URL by then; that keeps its id.
-// It waits while the queue is full. The error is a [*URLError], [ErrClosed] or that of ctx.
+// The URL may be a bare host:port: then the engine is looked for over HTTP. It waits while the queue is full. The error is a
+// [*URLError], [ErrClosed] or that of ctx.
 func (e *Enroller) Upsert(ctx context.Context, spec Spec) error {
+	if _, _, err := net.SplitHostPort(spec.URL); err == nil {
+		spec.URL = "http://" + spec.URL
+	}
 	n, err := e.newEnrolment(spec, upsert)
 	if err != nil {
 		return err

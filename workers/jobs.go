@@ -226,6 +226,17 @@ func (j *Jobs) Busy(key string) bool {
 	return j.lines[key] != nil
 }
 
+// InFlight are the keys at which a job waits or runs. The map is the caller's.
+func (j *Jobs) InFlight() map[string]bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	keys := make(map[string]bool, len(j.lines))
+	for key := range j.lines {
+		keys[key] = true
+	}
+	return keys
+}
+
 // Close ends the jobs that run, drops those that wait, and returns when all are over.
 func (j *Jobs) Close() {
 	j.mu.Lock()

@@ -106,8 +106,11 @@ func (l List) Identity() Identity {
 	return i
 }
 
-// NotReady is the number of members whose status is not ready; draining ones are among them.
+// NotReady is the number of members that are no candidates: their status is not ready, as that of draining ones, or they are cordoned.
 func (l List) NotReady() int { return l.count(notReady) }
+
+// Cordoned is the number of those whose status is ready, and that are no candidates because they are cordoned.
+func (l List) Cordoned() int { return l.count(cordoned) }
 
 // Tripped is the number of members whose circuit breaker is not closed.
 func (l List) Tripped() int { return l.count(tripped) }

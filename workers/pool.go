@@ -10,7 +10,8 @@ import (
 type flag uint8
 
 const (
-	notReady flag = iota
+	notReady flag = iota // the state, or a cordon
+	cordoned             // a cordon alone: in another state the worker would be chosen
 	tripped
 	overloaded
 	flagCount

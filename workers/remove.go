@@ -41,6 +41,18 @@ func (e *Enroller) RemoveAt(ctx context.Context, addressOrURL string, guards ...
 	return e.jobs.Submit(ctx, e.removal(addressOf(addressOrURL), addressOrURL, guards))
 }
 
+// RemoveThese is RemoveAt for what the guards hold for by then, and nothing else; over is called once when the removal has ended, or when
+// the gateway is shutting down. It is not called if there is an error.
+func (e *Enroller) RemoveThese(ctx context.Context, address string, guards []Guard, over func()) error {
+	if len(guards) == 0 {
+		over()
+		return nil
+	}
+	job := e.removal(address, address, guards)
+	job.Done = func(error) { over() }
+	return e.jobs.Submit(ctx, job)
+}
+
 // Retire begins to take out a worker whose health checks have failed for long, as [HealthLoop.OnFailed] tells of it. first tells that
 // this has just been found: later findings count only while no job is at the worker's address, so that a removal that was lost is
 // made up for.

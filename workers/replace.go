@@ -16,7 +16,7 @@ func (w *Worker) succeed(was *Worker) {
 }
 
 // Replace puts now, made to succeed was, in its place: in every list, at the same place, in one step, so that no request finds neither
-// or both of them. Its state goes over to now, but what load reports have said of it does not. replaced is false if was, at this very
+// or both of them. Its state and its cordon go over to now, but what load reports have said of it does not. replaced is false if was, at this very
 // revision, is not registered any more, or now is no next revision of it; then nothing has changed.
 //
 // The replacement of a worker that drains is ready: it is not the registration that somebody is about to remove.
@@ -55,6 +55,7 @@ func (r *Registry) hand(was, now *Worker) {
 		status = Ready
 	}
 	now.status.Store(int32(status))
+	now.cordoned.Store(was.cordoned.Load())
 	now.breaker.tells(now.breakerMoved)
 	now.owner.Store(r) // before the flags are read: a change of state that they miss waits for the lock
 	now.tallied = now.flags()

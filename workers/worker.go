@@ -36,6 +36,7 @@ type Worker struct {
 	slot       atomic.Int32
 	status     atomic.Int32
 	overloaded atomic.Bool
+	cordoned   atomic.Bool
 	report     atomic.Pointer[Report]
 	traffic    *traffic
 }
@@ -174,14 +175,21 @@ func (w *Worker) Status() Status { return Status(w.status.Load()) }
 // Ready tells whether the worker's state lets it be chosen.
 func (w *Worker) Ready() bool { return w.Status() == Ready }
 
+// Cordoned tells whether the worker gets no new request although its state would let it: who discovered it wants it no more, and is
+// about to remove it or to change its mind. See [Registry.Cordon].
+func (w *Worker) Cordoned() bool { return w.cordoned.Load() }
+
+// Candidate tells whether the worker's state lets it be chosen, and nobody has cordoned it.
+func (w *Worker) Candidate() bool { return w.Ready() && !w.Cordoned() }
+
 // Draining tells whether the worker is about to be removed.
 func (w *Worker) Draining() bool { return w.Status() == Draining }
 
 // Overloaded tells whether the worker's last load report was over a ceiling.
 func (w *Worker) Overloaded() bool { return w.overloaded.Load() }
 
-// Available tells whether the worker may be chosen: ready, its breaker admits a request, and it is not overloaded.
-func (w *Worker) Available() bool { return w.Ready() && w.breaker.Admits() && !w.Overloaded() }
+// Available tells whether the worker may be chosen: ready and not cordoned, its breaker admits a request, and it is not overloaded.
+func (w *Worker) Available() bool { return w.Candidate() && w.breaker.Admits() && !w.Overloaded() }
 
 // SetStatus moves the worker to a state and tells its registry. A draining worker never leaves that state.
 func (w *Worker) SetStatus(to Status) { w.transit(to, func(Status) bool { return true }) }
@@ -248,8 +256,11 @@ func (w *Worker) recount() {
 // flags are the reasons for which the worker may not be chosen now. An open breaker stays flagged while it is half-open.
 func (w *Worker) flags() flags {
 	var set flags
-	if !w.Ready() {
+	switch {
+	case !w.Ready():
 		set |= 1 << notReady
+	case w.Cordoned():
+		set |= 1<<notReady | 1<<cordoned
 	}
 	if BreakerState(w.breaker.state.Load()) != BreakerClosed {
 		set |= 1 << tripped

@@ -7,6 +7,9 @@
 // print throughput, latency, the CPU time that the process tree of the peer spent on one request or event, and its memory.
 // Each figure is also given relative to nginx and to smg 1.13.0, and a last table says whether smg is where it should be.
 //
+// "bench faults" and "bench discovery" look at smg alone: what becomes of requests when something goes wrong, and how soon and for how
+// much smg follows the pods of a cluster. Both run engines of their own; pods need the binary of an API server, see .ci/testcluster.
+//
 // "bench replay" is something else: it simulates a fleet of engines in virtual time, with the policies of smg in front of it, and says how
 // well each places requests. See the package replay.
 //

@@ -18,11 +18,14 @@ import (
 type faultsCmd struct {
 	Only     []string      `help:"Faults to run, by name. Default: all." placeholder:"NAME,..."`
 	SMG      string        `name:"smg" help:"The smg binary to drive. Default: built from cmd/smg." type:"existingfile" placeholder:"PATH"`
+	Cluster  string        `help:"Binary of a Kubernetes API server, for the faults of pods; .ci/testcluster builds it and prints where it is." env:"SMG_TEST_CLUSTER" type:"existingfile" placeholder:"PATH"`
 	Duration time.Duration `help:"How long there is load with each fault." default:"6s"`
 	Clients  int           `help:"Clients that send one request after the other." default:"16"`
 	Together int           `help:"Faults that are run at once, each with a gateway of its own." default:"1"`
 	JSON     string        `name:"json" help:"Also write the report as JSON; - is standard output, the table then goes to standard error." placeholder:"FILE|-"`
 	Short    bool          `help:"A run of less than a minute."`
+
+	plane *cluster // while there are faults of pods to run
 }
 
 // Run drives smg, and prints the table. It fails if anything was lost, duplicated or left over.
@@ -61,9 +64,15 @@ func (c *faultsCmd) measure(ctx context.Context, progress io.Writer) (*faultRepo
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	binary, err := c.binary(ctx, dir, progress)
+	binary, err := smgBinary(ctx, c.SMG, dir, progress)
 	if err != nil {
 		return nil, err
+	}
+	if c.Cluster != "" && slices.ContainsFunc(c.wanted(), func(f fault) bool { return f.pods }) {
+		if c.plane, err = openCluster(c.Cluster); err != nil {
+			return nil, err
+		}
+		defer c.plane.close()
 	}
 	r := newFaultReport(c)
 	r.Faults, err = c.turns(ctx, c.wanted(), binary, dir, progress)
@@ -83,6 +92,10 @@ func (c *faultsCmd) turns(ctx context.Context, wanted []fault, binary, dir strin
 	places := make(chan struct{}, c.Together)
 	var all sync.WaitGroup
 	for i, f := range wanted {
+		if f.pods && c.plane == nil {
+			rows[i] = &faultRow{Fault: f.name, NotRun: errNoCluster.Error()}
+			continue
+		}
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
@@ -103,17 +116,9 @@ func (c *faultsCmd) turns(ctx context.Context, wanted []fault, binary, dir strin
 	return rows, errors.Join(errs...)
 }
 
-func (c *faultsCmd) binary(ctx context.Context, dir string, progress io.Writer) (string, error) {
-	if c.SMG != "" {
-		return filepath.Abs(c.SMG)
-	}
-	fmt.Fprintln(progress, "building smg")
-	return buildSMG(ctx, dir)
-}
-
 // turn runs one fault, with a gateway and engines of its own.
 func (c *faultsCmd) turn(ctx context.Context, f fault, binary, dir string) (*faultRow, error) {
-	s, err := newScene(ctx, binary, dir)
+	s, err := c.sceneOf(ctx, f, binary, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +133,7 @@ func (c *faultsCmd) turn(ctx context.Context, f fault, binary, dir string) (*fau
 		return nil, err
 	}
 	load := s.crowd(f, max(c.Clients, f.clients), f.vanish)
-	until := time.Now().Add(c.Duration)
-	happening, over := context.WithDeadline(ctx, until)
-	defer over()
-	acted := make(chan error, 1)
-	go func() { acted <- f.act(happening, s) }()
-	if f.ends {
-		until = until.Add(startLimit) // until nobody listens any more
-	}
-	load.run(ctx, until)
-	over()
-	if err := <-acted; err != nil {
+	if err := c.under(ctx, load, s); err != nil {
 		return nil, err
 	}
 	row := load.tally()
@@ -151,4 +146,36 @@ func (c *faultsCmd) turn(ctx context.Context, f fault, binary, dir string) (*fau
 		row.leave(before, after)
 	}
 	return row, ctx.Err()
+}
+
+func (c *faultsCmd) sceneOf(ctx context.Context, f fault, binary, dir string) (*scene, error) {
+	if f.pods {
+		return newPodScene(ctx, binary, dir, c.plane, 3)
+	}
+	return newScene(ctx, binary, dir)
+}
+
+// under has the fault happen under load, and returns when both are over.
+func (c *faultsCmd) under(ctx context.Context, load *crowd, s *scene) error {
+	until := time.Now().Add(c.Duration)
+	happening, over := context.WithDeadline(ctx, until)
+	defer over()
+	loading, enough := context.WithCancel(ctx)
+	defer enough()
+	acted := make(chan error, 1)
+	go func() {
+		acted <- load.fault.act(happening, s)
+		if load.fault.pods {
+			enough()
+		}
+	}()
+	switch {
+	case load.fault.ends:
+		until = until.Add(startLimit) // until nobody listens any more
+	case load.fault.pods:
+		until = until.Add(podsLimit)
+	}
+	load.run(loading, until)
+	over()
+	return <-acted
 }

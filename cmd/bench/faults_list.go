@@ -18,6 +18,7 @@ type fault struct {
 	clients int     // at least so many
 	vanish  float64 // share of the requests whose client leaves
 	ends    bool    // smg ends by it
+	pods    bool    // the engines are in pods, and there is load until act returns
 	act     func(ctx context.Context, s *scene) error
 }
 
@@ -42,6 +43,10 @@ var faults = []fault{
 	{name: "vanish", says: "two clients out of three leave at random moments", vanish: 0.66, act: idly},
 	{name: "crowd", says: "more clients than --max-concurrent-requests and the queue", errors: true, clients: maxConcurrent + queueSize + 16, act: idly},
 	{name: "stop", says: "smg is told to stop", ends: true, act: stopped},
+	{name: "pod deleted", says: "pods are deleted with their engines, and others come", breaks: true, pods: true, act: podDeleted},
+	{name: "pod unready", says: "pods are not ready for a while: too short for a removal, or long enough", pods: true, act: podUnready},
+	{name: "pod replaced", says: "pods are replaced by others at their addresses", pods: true, act: podReplaced},
+	{name: "pods rolled", says: "all pods are replaced, one after the other", pods: true, act: podsRolled},
 }
 
 func faultNames() (names []string) {

@@ -59,8 +59,8 @@ func (c *crowd) client(ctx context.Context, number int, until time.Time) {
 		if conn == nil {
 			var err error
 			if conn, err = c.dial(ctx); err != nil {
-				if c.fault.ends {
-					return // nobody listens any more
+				if c.fault.ends || ctx.Err() != nil {
+					return // nobody listens any more, or nobody wants to know
 				}
 				c.note(outcome{lost: fmt.Sprintf("cannot connect: %v", err)})
 				pause(ctx, 10*time.Millisecond)

@@ -26,6 +26,8 @@ type faultRow struct {
 	Example  string  `json:"lost_example,omitempty"`
 	Double   string  `json:"duplicated_example,omitempty"`
 	Left     string  `json:"left_over_example,omitempty"`
+
+	NotRun string `json:"not_run,omitempty"` // why; the figures are 0 then
 }
 
 // leave notes what is left.
@@ -76,11 +78,21 @@ func (r *faultReport) encode(w io.Writer) error {
 func (r *faultReport) print(w io.Writer) error {
 	t := &table{title: fmt.Sprintf("bench faults: %s, %d CPUs, 3 engines, %d clients, %s a fault", r.System, r.CPUs, r.Clients, r.Duration)}
 	t.add("fault", "sent", "completed", "refused", "vanished", "lost", "duplicated", "left over", "grown MiB")
+	missing := ""
 	for _, f := range r.Faults {
+		if f.NotRun != "" {
+			missing = "\nNOT RUN: " + f.NotRun + "\n"
+			t.add(f.Fault, "NOT RUN")
+			continue
+		}
 		n := func(n int) string { return fmt.Sprint(n) }
 		t.add(f.Fault, n(f.Sent), n(f.Completed), n(f.Refused), n(f.Vanished), n(f.Lost), n(f.Duplicated), n(f.LeftOver), fmt.Sprintf("%.1f", f.GrownMiB))
 	}
-	return t.print(w)
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, missing)
+	return err
 }
 
 // err is what was lost, duplicated or left over.

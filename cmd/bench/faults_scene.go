@@ -28,13 +28,14 @@ type scene struct {
 	metrics string // its address
 	engines []*rogue
 	spares  []*rogue
+	pods    *pods // those that the engines are in, where smg finds them by itself; else nil
 	witness *witness
 	http    *http.Client // for the worker API
 }
 
 // newScene starts three engines and smg, and registers the engines.
 func newScene(ctx context.Context, binary, dir string) (s *scene, err error) {
-	s = &scene{witness: newWitness(), http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	s = emptyScene()
 	defer func() {
 		if err != nil {
 			s.close()
@@ -58,7 +59,12 @@ func newScene(ctx context.Context, binary, dir string) (s *scene, err error) {
 	return s, s.awaitWorkers(ctx, len(s.engines))
 }
 
-func (s *scene) startGateway(ctx context.Context, binary, dir string) error {
+func emptyScene() *scene {
+	return &scene{witness: newWitness(), http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+}
+
+// startGateway starts smg; more are flags beside those of every scene.
+func (s *scene) startGateway(ctx context.Context, binary, dir string, more ...string) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
@@ -71,7 +77,7 @@ func (s *scene) startGateway(ctx context.Context, binary, dir string) error {
 		"--upstream-pool-idle-timeout-secs", "1", "--health-check-interval-secs", "3600", "--retry-initial-backoff-ms", "5",
 		"--shutdown-grace-period-secs", "4",
 	}
-	if s.gateway, err = start(binary, args, dir, fmt.Sprintf("127.0.0.1:%d", ports[0])); err != nil {
+	if s.gateway, err = start(binary, append(args, more...), dir, fmt.Sprintf("127.0.0.1:%d", ports[0])); err != nil {
 		return err
 	}
 	return s.gateway.await(ctx, func(ctx context.Context, addr string) error {
@@ -177,10 +183,12 @@ type rogue struct {
 	serving sync.WaitGroup
 }
 
-func (s *scene) newEngine(name string) (*rogue, error) {
+func (s *scene) newEngine(name string) (*rogue, error) { return s.newEngineAt(name, "127.0.0.1:0") }
+
+func (s *scene) newEngineAt(name, addr string) (*rogue, error) {
 	e := &rogue{
 		Engine:  engine.New(engine.Config{Name: name, Keep: -1, TTFT: 2 * time.Millisecond, ITL: 2 * time.Millisecond, Reply: 8}),
-		addr:    "127.0.0.1:0",
+		addr:    addr,
 		witness: s.witness,
 	}
 	if err := e.up(); err != nil {

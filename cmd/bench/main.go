@@ -11,11 +11,12 @@ import (
 
 // cli is the command line.
 type cli struct {
-	Overhead overheadCmd `cmd:"" help:"Requests of several sizes over several numbers of connections."`
-	Stream   streamCmd   `cmd:"" help:"Many event streams of 100 events a second each."`
-	Faults   faultsCmd   `cmd:"" help:"Drive smg under load while engines, clients and smg itself fail."`
-	Replay   replayCmd   `cmd:"" help:"Simulate policies on a fleet of engines in virtual time."`
-	Engine   engineCmd   `cmd:"" hidden:"" help:"The streaming engine; stream starts it for itself."`
+	Overhead  overheadCmd  `cmd:"" help:"Requests of several sizes over several numbers of connections."`
+	Stream    streamCmd    `cmd:"" help:"Many event streams of 100 events a second each."`
+	Faults    faultsCmd    `cmd:"" help:"Drive smg under load while engines, clients and smg itself fail."`
+	Discovery discoveryCmd `cmd:"" help:"How soon smg follows the pods of a cluster, and what that costs."`
+	Replay    replayCmd    `cmd:"" help:"Simulate policies on a fleet of engines in virtual time."`
+	Engine    engineCmd    `cmd:"" hidden:"" help:"The streaming engine; stream starts it for itself."`
 }
 
 func main() {

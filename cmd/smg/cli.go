@@ -22,6 +22,7 @@ type cli struct {
 	Demo      demoCmd      `cmd:"" help:"Start the gateway in front of built-in mock engines, to try it."`
 	Explain   explainCmd   `cmd:"" help:"Ask a gateway that runs which worker a request would go to, and why."`
 	Simulate  simulateCmd  `cmd:"" help:"Tell which policy would suit the traffic of a recording, by a simulation."`
+	Doctor    doctorCmd    `cmd:"" help:"Find out why something does not work."`
 	Pipelines pipelinesCmd `cmd:"" help:"Print the stages of each route."`
 	Config    configCmd    `cmd:"" help:"Look at the configuration."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

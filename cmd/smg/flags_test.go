@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func launchFlags(t *testing.T) []*kong.Flag {
 // What an error calls a flag is what the user has to type.
 func TestViolationsNameFlagsThatExist(t *testing.T) {
 	names := map[string]bool{}
+	paths := []string{"config", "log-dir", "record", "service-discovery-kubeconfig"} // what is there is seen when it is opened
 	for _, flag := range launchFlags(t) {
 		names["--"+flag.Name] = true
 	}
@@ -49,6 +51,8 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 	keys.TLSKeyPath, keys.ClientKeyPath = "key.pem", "key.pem" // each alone is as wrong as a certificate alone
 	cfg.APIKey, cfg.TenantAPIKeys, cfg.ControlPlaneAPIKeys, cfg.JWTRoleMapping = new(""), []string{""}, []string{""}, []string{""}
 	cfg.JWTIssuer, cfg.JWTAudience, cfg.JWKSURI = new(""), new(""), new("")
+	cfg.ServiceDiscovery, cfg.PodNamespaces, cfg.PodModel = true, []string{""}, "nowhere"
+	keys.Provider, keys.CheckInterval = new("file"), 0
 
 	violated := map[string]bool{}
 	for _, v := range append(cfg.Validate(), keys.Validate()...) {
@@ -56,7 +60,7 @@ func TestViolationsNameFlagsThatExist(t *testing.T) {
 		violated[v.Flag] = true
 	}
 	for _, flag := range launchFlags(t) {
-		free := flag.IsBool() || flag.Enum != "" || flag.Name == "config" || flag.Name == "log-dir" || flag.Name == "record"
+		free := flag.IsBool() || flag.Enum != "" || slices.Contains(paths, flag.Name)
 		require.NotEqual(t, free, violated["--"+flag.Name], "--%s is either free or checked", flag.Name)
 	}
 }

@@ -44,7 +44,7 @@ func printCommands(w io.Writer, app *kong.Application) {
 			command = command.Children[0]
 			name += " " + command.Name
 		}
-		fmt.Fprintf(w, "  %-14s  %s\n", name, command.Help)
+		fmt.Fprintf(w, "  %-17s  %s\n", name, command.Help)
 	}
 	fmt.Fprint(w, "\nVersion flags, with any command:\n  -V, --version, --version-verbose\n\nWithout a command:\n\n")
 }

@@ -19,6 +19,7 @@ func mappers() []kong.Option {
 		kong.NamedMapper("multi", list{}),
 		kong.NamedMapper("headers", list{headers: true}),
 		kong.NamedMapper("numbers", list{commas: true}),
+		kong.NamedMapper("names", list{commas: true}),
 		kong.NamedMapper("keys", list{lines: true}),
 	}
 	for _, kind := range []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.Ptr} {
