@@ -13,6 +13,10 @@ build:
 test:
     go test -race ./...
 
+# Discovery against a real Kubernetes control plane, which is built first: 11 minutes of CPU, once.
+discovery:
+    SMG_TEST_CLUSTER="$(.ci/testcluster)" go test -race ./discovery/... ./examples/kubernetes
+
 # What a change must pass besides the tests: format, vet, static analysis.
 lint:
     test -z "$(go tool gofumpt -l .)"
@@ -41,6 +45,7 @@ bench:
     go run ./cmd/bench overhead
     go run ./cmd/bench stream
     go run ./cmd/bench faults
+    SMG_TEST_CLUSTER="$(.ci/testcluster)" go run ./cmd/bench discovery
 
 # smg in front of real engines, which are installed below .cache/engines first (6 GB).
 engines:

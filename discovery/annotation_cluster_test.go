@@ -9,7 +9,7 @@ import (
 	"github.com/smg-go/smg/discovery"
 )
 
-// discovery.md, section 21: D27, and issue 7: an annotation that is wrong costs what it would have said, and one line of the log.
+// discovery.md, section 21: D27: an annotation that is wrong costs what it would have said, and one line of the log.
 func TestD27AnAnnotationThatIsWrongIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

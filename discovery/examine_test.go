@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// issue 7, 5: why a pod is no worker
+// Why a pod is no worker
 func TestExamineSaysWhatAPodComesTo(t *testing.T) {
 	gated := func(p *corev1.Pod) {
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "lb/attached"}, {ConditionType: "warm"}}
@@ -96,7 +96,7 @@ func examine(t *testing.T, a *apiServer, change func(*KubernetesSettings)) Exami
 	return e
 }
 
-// issue 7, 5
+// What the doctor finds.
 func TestExamineFindsNothingWrongWhereAllIsWell(t *testing.T) {
 	a := startAPI(t, readyPod("b", "10.0.0.2"), readyPod("a", "10.0.0.1"), readyPod("0", "10.0.0.3", label("app", "x")))
 	e := examine(t, a, func(s *KubernetesSettings) { s.Namespaces = []string{"ns"} })
@@ -115,7 +115,7 @@ func TestExamineFindsNothingWrongWhereAllIsWell(t *testing.T) {
 	require.JSONEq(t, `{"namespace": "ns", "name": "a", "role": "regular", "matches": true, "workers": ["10.0.0.1:8000"], "notes": []}`, string(text))
 }
 
-// issue 7, 5: errors in plain words
+// Errors in plain words
 func TestExamineSaysWhatIsWrong(t *testing.T) {
 	status := func(code int, reason, message string) script {
 		return func(w http.ResponseWriter, _ *http.Request, _ bool) bool { fail(w, code, reason, message); return true }

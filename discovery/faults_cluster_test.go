@@ -15,7 +15,7 @@ import (
 	"github.com/smg-go/smg/server"
 )
 
-// Issue 7, faults: an API server that is not there at the start keeps nobody from serving.
+// An API server that is not there at the start keeps nobody from serving.
 func TestAnAPIServerThatIsDownAtTheStartIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -35,7 +35,7 @@ func TestAnAPIServerThatIsDownAtTheStartIsWaitedFor(t *testing.T) {
 	s.serving(t, map[string]string{named.URL(): "", e.URL(): p.UID})
 }
 
-// Issue 7, faults: an API server that is slow, and one that falls silent for a while, cost time and nothing else.
+// An API server that is slow, and one that falls silent for a while, cost time and nothing else.
 func TestASlowAPIServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -96,7 +96,7 @@ func slow(t *testing.T, to string, delay time.Duration) (address string) {
 	return ln.Addr().String()
 }
 
-// Issue 7, faults: a watch that is cut every second. The pauses grow, the lines of the log stay few, and nobody is lost.
+// A watch that is cut every second. The pauses grow, the lines of the log stay few, and nobody is lost.
 func TestAWatchThatIsCutEverySecondLosesNobody(t *testing.T) {
 	t.Parallel()
 	s := started(t)

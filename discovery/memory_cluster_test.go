@@ -68,7 +68,7 @@ func (deaf) Changed(discovery.Change) {}
 
 // discovery.md, section 21: D50. What controllers write into a pod is not kept.
 //
-// Issue 7, faults: 10,000 pods of which 3 match. Those that do not are not even sent.
+// 10,000 pods of which 3 match. Those that do not are not even sent.
 func TestD50ManyPodsCostLittle(t *testing.T) {
 	t.Parallel()
 	s := sceneOn(t, clustertest.Start(t, "--watch-cache=false")) // with its cache that server would keep them all

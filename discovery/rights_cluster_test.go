@@ -103,7 +103,7 @@ func TestD35WithoutCredentialsAGatewayServesWhoIsNamed(t *testing.T) {
 	require.Equal(t, 1, s.log.count("Failed to start service discovery: "), "the attempts between are not told of")
 }
 
-// Issue 7, faults: a token that is not good any more, and the file with a good one behind it.
+// A token that is not good any more, and the file with a good one behind it.
 func TestATokenThatIsRotatedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

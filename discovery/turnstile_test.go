@@ -13,7 +13,7 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// Issue 7, speed and scale: no request waits while many pods are registered. The time is that of a bubble.
+// No request waits while many pods are registered. The time is that of a bubble.
 func TestATurnstileLetsAFewThroughAtATime(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -32,8 +32,16 @@ func (w *watched) Changed(c Change) {
 	}
 }
 
-// told is what it has told since it was asked last.
+// told is what it has told since it was asked last, once it has told something: what is wanted is shown before it is told.
 func (w *watched) told() []Change {
+	w.t.Helper()
+	var told []Change
+	w.until(func() bool { told = w.news(); return len(told) > 0 }, "something is told")
+	return told
+}
+
+// news is what it has told since it was asked last, if anything.
+func (w *watched) news() []Change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	told := w.changes

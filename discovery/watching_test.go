@@ -75,9 +75,7 @@ func TestPodsAreListedOnceAndWatchedFromThere(t *testing.T) {
 	}
 	for _, step := range steps {
 		step.do()
-		var told []Change
-		w.until(func() bool { told = append(told, w.told()...); return len(told) > 0 }, step.name)
-		require.Equal(t, []Change{step.told}, told, step.name)
+		require.Equal(t, []Change{step.told}, w.told(), step.name)
 		require.Equal(t, step.wanted, w.now(), step.name)
 	}
 	require.Len(t, a.asks(false), 1)
@@ -98,7 +96,7 @@ func TestPodsAreListedOnceAndWatchedFromThere(t *testing.T) {
 	}
 }
 
-// discovery.md, section 15, and issue 7: several namespaces
+// discovery.md, section 15: several namespaces
 func TestEachNamespaceHasAListAndAWatchOfItsOwn(t *testing.T) {
 	in := func(ns string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = ns } }
 	a := startAPI(t, readyPod("a", "10.0.0.1", in("one")), readyPod("b", "10.0.0.2", in("two")), readyPod("c", "10.0.0.3", in("three")))
@@ -263,7 +261,7 @@ func TestC14AStaleVersionIsGivenUp(t *testing.T) {
 	}
 }
 
-// issue 7: watch closed every second. discovery.md, section 5
+// Watch closed every second. discovery.md, section 5
 func TestAWatchThatEndsIsTakenUpWhereItEnded(t *testing.T) {
 	a := startAPI(t, readyPod("a", "10.0.0.1"))
 	w := sourceOf(t, a, nil)
@@ -298,7 +296,7 @@ func TestAWatchThatComesToNothingIsAnError(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1:8000"}, w.now())
 }
 
-// discovery.md, sections 5 and 19; issue 7: bad input and faults
+// discovery.md, sections 5 and 19: bad input and faults
 func TestWhatTheServerRefusesLeavesTheWorkersAsTheyAre(t *testing.T) {
 	status := func(code int, reason string) script {
 		return func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
@@ -353,7 +351,7 @@ func TestWhatTheServerRefusesLeavesTheWorkersAsTheyAre(t *testing.T) {
 			a.CloseClientConnections()
 			w.until(func() bool { return w.log.times(tt.line) > 2 }, "it is tried again and again: %s", tt.line)
 			require.Equal(t, []string{"10.0.0.1:8000"}, w.now())
-			require.Empty(t, w.told())
+			require.Empty(t, w.news())
 			a.put(readyPod("b", "10.0.0.2"))
 			a.play(nil)
 			w.becomes("10.0.0.1:8000", "10.0.0.2:8000")
@@ -361,7 +359,7 @@ func TestWhatTheServerRefusesLeavesTheWorkersAsTheyAre(t *testing.T) {
 	}
 }
 
-// issue 7: API server down at start, and later
+// API server down at start, and later
 func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
 	a := startAPI(t, readyPod("a", "10.0.0.1"))
 	down := atomic.Bool{}
@@ -381,7 +379,7 @@ func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
 	require.Zero(t, w.log.times("WARN"))
 }
 
-// discovery.md, section 15; issue 7: 401 with a rotated token file
+// discovery.md, section 15: 401 with a rotated token file
 func TestATokenFileThatRotatesIsReadAgain(t *testing.T) {
 	a := startTLS(t, readyPod("a", "10.0.0.1"))
 	a.token = "t1"
@@ -509,13 +507,13 @@ func TestAListThatLacksMoreThanHalfOfTheWorkersNeedsASecond(t *testing.T) {
 				w.becomes()
 				return
 			}
-			w.until(func() bool { return lists.Load() == 2 && len(w.told()) > 0 }, "it is listed once more")
+			w.until(func() bool { return lists.Load() == 2 && len(w.news()) > 0 }, "it is listed once more")
 			require.Equal(t, []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}, w.now())
 		})
 	}
 }
 
-// issue 7: 10,000 pods of which 3 match
+// 10,000 pods of which 3 match
 func TestPodsThatDoNotMatchAreNeitherSentNorKept(t *testing.T) {
 	a := startAPI(t)
 	for i := range 10_000 {

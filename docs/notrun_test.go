@@ -64,6 +64,10 @@ var notRun = []leaving{
 		"it needs a cluster", "the tests in examples/kubernetes render the chart and apply it to an API server", "test -f ${1}/Chart.yaml",
 	},
 	{
+		regexp.MustCompile(`^smg serve (--service-discovery .*)$`),
+		"it needs a cluster", "the tests in discovery run gateways with one; smg itself looks at the flags", "smg config check ${1}",
+	},
+	{
 		regexp.MustCompile(`^kubectl -n llm exec deploy/smg -- /smg doctor kubernetes (.*)$`),
 		"it needs a cluster", "smg itself looks at the flags", "smg config check --service-discovery ${1}",
 	},

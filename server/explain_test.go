@@ -46,7 +46,7 @@ func urls(list []ExplainedWorker) (found []string) {
 	return found
 }
 
-// Issue 5, part 6: the candidates, those left out and by which stage, each one's score in its parts, and the choice.
+// The candidates, those left out and by which stage, each one's score in its parts, and the choice.
 func TestExplainTellsWhoWouldGetTheRequestAndWhy(t *testing.T) {
 	g := start(t, func(c *Config) { c.Policy, c.LoadMonitorInterval = "least_load", 3600 }, fleetOf(t, 5)...)
 	g.serving(t, 5)
@@ -139,7 +139,7 @@ func TestExplainReadsNoMoreThanTheRouteWould(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
 }
 
-// Issue 5, "Done when": explain answers for all policies and changes nothing.
+// Explain answers for all policies and changes nothing.
 func TestExplainChangesNothingWhateverThePolicy(t *testing.T) {
 	for i, name := range append(policy.Names(), "round_robin") {
 		sticky := i == len(policy.Names())
@@ -292,7 +292,7 @@ func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
 	require.Contains(t, string(text), `"choice":null,"error":null`)
 }
 
-// Issue 5, part 6: the response header is off unless --explain-header, and then for those who ask.
+// The response header is off unless --explain-header, and then for those who ask.
 func TestTheExplainHeaderIsOffUnlessAskedForTwice(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		g := start(t, func(c *Config) { c.ExplainHeader = on }, fleetOf(t, 1)...)

@@ -91,7 +91,7 @@ func (g *running) booked(t testing.TB) (sum float64, rated int) {
 	return sum, len(e.Scores)
 }
 
-// Issue 5, "Done when"; least-work.md, section 2: however requests end, the books of least_work come out even.
+// However requests end, the books of least_work come out even.
 func TestLeastWorkBooksAreZeroWhenAllIsQuiet(t *testing.T) {
 	const requests, clients, fleetSize = 2000, 20, 8
 	g := start(t, func(c *Config) {

@@ -30,7 +30,7 @@ func recordedTo(t *testing.T, path string) (all []stages.RequestRecord) {
 	return all
 }
 
-// Issue 5, part 8: --record FILE writes a line for each request, whatever the policy reads, and is told at the end.
+// --record FILE writes a line for each request, whatever the policy reads, and is told at the end.
 func TestRequestsAreRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traffic.jsonl")
 	e := engine.Start(t, engine.Config{Models: []string{"m1"}})

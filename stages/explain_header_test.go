@@ -24,7 +24,7 @@ func (r *rig) told(body string) *caller {
 
 const toModel = `{"model":"%s","messages":[{"role":"user","content":"hi"}]}`
 
-// Issue 5, part 6: the same as a response header on demand.
+// The same as a response header on demand.
 func TestExplainHeaderTellsTheChoice(t *testing.T) {
 	body := fmt.Sprintf(toModel, "m1")
 	t.Run("who was chosen, by which policy, with which score, of how many", func(t *testing.T) {

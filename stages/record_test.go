@@ -50,7 +50,7 @@ func ended(t testing.TB, rec *Recorder) (all []RequestRecord) {
 	return all
 }
 
-// Issue 5, part 8: lengths in tokens, by usage or else estimated.
+// Lengths in tokens, by usage or else estimated.
 func TestALineSaysHowLongARequestWas(t *testing.T) {
 	const generate, embeddings = "/generate", "/v1/embeddings"
 	usage := engine.Fault{Body: `{"usage":{"prompt_tokens":14,"completion_tokens":8}}`}
@@ -107,7 +107,7 @@ func blocks(rec *Recorder, model string, p pipeline.RoutingPrompt) []uint64 {
 	return ids
 }
 
-// Issue 5, part 8: two requests share a prefix exactly as far as their hash_ids agree.
+// Two requests share a prefix exactly as far as their hash_ids agree.
 func TestPromptsHaveEqualHashesAsFarAsTheyAreAlike(t *testing.T) {
 	const block = charsOfToken * RecordBlock
 	rec := NewRecorder("", nil, nil)
@@ -155,7 +155,7 @@ func TestPromptsHaveEqualHashesAsFarAsTheyAreAlike(t *testing.T) {
 	require.NotEqual(t, long, blocks(NewRecorder("", nil, nil), "m", text(first+second+first+"end")), "another recording has another salt")
 }
 
-// Issue 5, part 8: sessions stay together, and the key is not in the file.
+// Sessions stay together, and the key is not in the file.
 func TestRoutingKeysAreHashed(t *testing.T) {
 	r := newRig(t, 1, nil)
 	rec := recorded(t, r)

@@ -46,7 +46,7 @@ func running(rec *Recorder) (stop func()) {
 	return func() { cancel(); over.Wait() }
 }
 
-// Issue 5, part 8: nothing of prompt, key or salt is in the file, as it is or in another writing.
+// Nothing of prompt, key or salt is in the file, as it is or in another writing.
 func TestTheFileGivesNothingAway(t *testing.T) {
 	const secret, key, model = "a very confidential matter", "patient-4711", "nobody-serves-jane-doe"
 	r := newRig(t, 1, nil)
@@ -72,7 +72,7 @@ func TestTheFileGivesNothingAway(t *testing.T) {
 	require.Zero(t, info.Mode().Perm()&0o077, "it is for its owner")
 }
 
-// Issue 5, part 8: a full disk costs lines and no request.
+// A full disk costs lines and no request.
 func TestAFullDiskCostsLinesAndNoRequest(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -116,7 +116,7 @@ func TestALineThatWasCutByTheDiskIsTakenBack(t *testing.T) {
 	require.Equal(t, string(before)+"{\"timestamp\":1}\n", string(after))
 }
 
-// Issue 5, part 8: a bounded queue; what does not fit is dropped and counted, and nobody waits.
+// A bounded queue; what does not fit is dropped and counted, and nobody waits.
 func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
 	rec, log := told(t, filepath.Join(t.TempDir(), "f"))
 	large := &RequestRecord{Blocks: make([]uint64, 1<<20)}
@@ -155,7 +155,7 @@ func TestLinesOfManyRequestsAreWhole(t *testing.T) {
 	require.Equal(t, "INFO", log.records(t)[0]["level"])
 }
 
-// Issue 5, part 8: the file is appended to.
+// The file is appended to.
 func TestARecordingGoesOnInAFileThatIsThere(t *testing.T) {
 	const line = `{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[1]}`
 	tests := []struct{ name, there, want string }{

@@ -10,6 +10,7 @@ import (
 const (
 	SourceStatic     = "static"     // the gateway was started with it
 	SourceKubernetes = "kubernetes" // it is a pod
+	SourceFile       = "file"       // the manifest of --discovery-file lists it
 	SourceAPI        = "api"        // an operator, or a program, has added or replaced it
 	SourceMesh       = "mesh"       // another gateway knows it
 )
@@ -54,7 +55,7 @@ func newFleetMetrics(f *families) *FleetMetrics {
 	for _, kind := range []string{"AddWorker", "UpdateWorker", "RemoveWorker"} {
 		m.jobs[kind] = jobSeries{endedOf(jobs, kind), durations.WithLabelValues(kind)}
 	}
-	for _, source := range []string{SourceStatic, SourceKubernetes, SourceAPI, SourceMesh} {
+	for _, source := range []string{SourceStatic, SourceKubernetes, SourceFile, SourceAPI, SourceMesh} {
 		m.registrations[source] = endedOf(registrations, source)
 	}
 	return m

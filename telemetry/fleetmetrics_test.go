@@ -12,7 +12,7 @@ import (
 func TestChangesOfTheFleetAreCounted(t *testing.T) {
 	m := newTestMetrics()
 	require.Len(t, series(t, m, "smg_jobs_total"), 6, "from the start")
-	require.Len(t, series(t, m, "smg_worker_registration_total"), 8)
+	require.Len(t, series(t, m, "smg_worker_registration_total"), 10)
 	m.Fleet.Job("AddWorker", time.Second, true)
 	m.Fleet.Job("RemoveWorker", time.Second, false)
 	m.Fleet.Job("made up", time.Second, true)

@@ -11,13 +11,19 @@ import (
 // WithMetrics has an enroller count how its jobs and registrations end.
 func WithMetrics(m *telemetry.FleetMetrics) EnrolOption { return func(e *Enroller) { e.metrics = m } }
 
-// labelPod is the label of a worker that is a Kubernetes pod.
-const labelPod = "smg.ai/pod-uid"
+// The labels by which a discovery knows its workers again: of a pod, and of an entry of a file.
+const (
+	labelPod      = "smg.ai/pod-uid"
+	labelProvider = "smg.ai/discovery-provider"
+)
 
 // sourceOf is where a worker comes from that is added or replaced without an operator.
 func sourceOf(s *Spec) string {
-	if s.Labels[labelPod] != "" {
+	switch {
+	case s.Labels[labelPod] != "":
 		return telemetry.SourceKubernetes
+	case s.Labels[labelProvider] == telemetry.SourceFile:
+		return telemetry.SourceFile
 	}
 	return telemetry.SourceStatic
 }

@@ -42,6 +42,9 @@ func (w *Worker) AppendView(b []byte) ([]byte, error) {
 	b = append(b, fixed...)
 	b = strconv.AppendBool(append(b, `,"is_healthy":`...), status == Ready)
 	b = append(append(append(b, `,"status":"`...), status.String()...), '"')
+	if w.Cordoned() {
+		b = append(b, `,"cordoned":true`...)
+	}
 	b = strconv.AppendInt(append(b, `,"load":`...), w.InFlight(), 10)
 	b = strconv.AppendBool(append(b, `,"http2":`...), w.settings.HTTPPool.HTTP2)
 	if r := w.Report(); r != nil {

@@ -68,6 +68,8 @@ func TestAppendedViewIsTheView(t *testing.T) {
 		}
 		w.SetReport(nil)
 		same(w)
+		require.True(t, NewRegistry(w).Cordon(w, true))
+		same(w)
 	}
 }
 

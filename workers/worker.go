@@ -10,6 +10,16 @@ import (
 // Worker is one registered engine. What it is never changes after it was made; how it fares is atomic, so that requests read
 // it without a lock. A worker outlives its registration for as long as requests hold it.
 type Worker struct {
+	// What every choice looks at comes first: it fills one cache line.
+	order      atomic.Uint64 // place among all registrations of its registry, from 1; 0 before
+	slot       atomic.Int32
+	status     atomic.Int32
+	overloaded atomic.Bool
+	cordoned   atomic.Bool
+	report     atomic.Pointer[Report]
+	traffic    *traffic
+	breaker    *Breaker
+
 	id       ID
 	key      [2]uint64 // the id as numbers
 	endpoint Endpoint
@@ -19,9 +29,8 @@ type Worker struct {
 	settings Settings
 	revision uint64
 
-	breaker *Breaker
-	owner   atomic.Pointer[Registry] // the registry that counts it; nil before and after its registration
-	onTrip  atomic.Pointer[func(w *Worker, from, to BreakerState)]
+	owner  atomic.Pointer[Registry] // the registry that counts it; nil before and after its registration
+	onTrip atomic.Pointer[func(w *Worker, from, to BreakerState)]
 
 	series     atomic.Pointer[telemetry.WorkerSeries]
 	attributes telemetry.Attributes
@@ -31,14 +40,6 @@ type Worker struct {
 
 	tallied flags // what the registry has counted; its lock is held
 	pools   []slot
-
-	order      atomic.Uint64 // place among all registrations of its registry, from 1; 0 before
-	slot       atomic.Int32
-	status     atomic.Int32
-	overloaded atomic.Bool
-	cordoned   atomic.Bool
-	report     atomic.Pointer[Report]
-	traffic    *traffic
 }
 
 // traffic is what changes with every request. It has its cache lines to itself, and a replacement of a registration goes on

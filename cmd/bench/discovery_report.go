@@ -17,7 +17,7 @@ type discoveryRow struct {
 	Bar     float64 `json:"bar"`
 	Unit    string  `json:"unit"`
 	Samples int     `json:"samples,omitempty"` // that the value is taken from; 0: it is none of many
-	Result  string  `json:"result"`            // ok, short
+	Result  string  `json:"result"`            // ok, short, no data
 	Note    string  `json:"note,omitempty"`
 }
 
@@ -52,6 +52,9 @@ func (r *discoveryReport) add(row discoveryRow) {
 func (r *discoveryReport) percentile(measure string, times []time.Duration, share, bar float64) {
 	value := percentile(slices.Sorted(slices.Values(times)), share).Seconds()
 	r.add(discoveryRow{Measure: fmt.Sprintf("%s, p%.0f", measure, 100*share), Value: value, Bar: bar, Unit: "s", Samples: len(times)})
+	if len(times) == 0 {
+		r.Rows[len(r.Rows)-1].Result = "no data" // it was over too soon
+	}
 }
 
 // note is a remark on the row that was added last.

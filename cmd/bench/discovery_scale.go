@@ -123,29 +123,45 @@ func (s *scene) keepAsking(ctx context.Context, model string) (times []time.Dura
 	return times, nil
 }
 
-// steady measures the CPU time while the status of pods changes in what does not matter.
+// steady measures the CPU time that is spent because the status of pods changes in what does not matter: what is spent meanwhile less
+// what is spent at rest.
 func (r *discoveryRun) steady(ctx context.Context, s *scene, crowd []clustertest.Pod) error {
 	pid := s.gateway.cmd.Process.Pid
-	before, err := treeUsage(pid)
+	atRest, err := coresOf(pid, func() error {
+		pause(ctx, r.Steady/3)
+		return ctx.Err()
+	})
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	changes, err := r.change(ctx, s.pods.space, crowd, began.Add(r.Steady))
-	if err != nil {
+	changes := 0
+	busy, err := coresOf(pid, func() (err error) {
+		changes, err = r.change(ctx, s.pods.space, crowd, time.Now().Add(r.Steady))
 		return err
-	}
-	elapsed := time.Since(began)
-	after, err := treeUsage(pid)
+	})
 	if err != nil {
 		return err
 	}
 	r.report.add(discoveryRow{
-		Measure: fmt.Sprintf("%d pods, %d status changes/s: CPU", r.Pods, r.Changes),
-		Value:   (after.CPU - before.CPU).Seconds() / elapsed.Seconds(), Bar: 0.05, Unit: "cores",
-		Note: fmt.Sprintf("%d changes in %.1f s", changes, elapsed.Seconds()),
+		Measure: fmt.Sprintf("%d pods, %d status changes/s: CPU", r.Pods, r.Changes), Value: max(0, busy-atRest), Bar: 0.05, Unit: "cores",
+		Note: fmt.Sprintf("%d changes; the whole process took %.3f cores, and %.3f at rest", changes, busy, atRest),
 	})
 	return nil
+}
+
+// coresOf is how many cores a process tree keeps busy on average while f runs.
+func coresOf(pid int, f func() error) (float64, error) {
+	before, err := treeUsage(pid)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := f(); err != nil {
+		return 0, err
+	}
+	elapsed := time.Since(began)
+	after, err := treeUsage(pid)
+	return (after.CPU - before.CPU).Seconds() / elapsed.Seconds(), err
 }
 
 // change changes the status of one pod after the other, in a steady beat, and returns how often it has.

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/smg-go/smg/discovery/clustertest"
 )
@@ -19,13 +18,13 @@ var errNoCluster = errors.New("it needs a Kubernetes API server: --cluster or " 
 // stand takes the place of a test, for a program that runs a cluster of clustertest. What is fatal there is an error of [stand.try]
 // here.
 type stand struct {
-	testing.TB // nil: clustertest calls no other methods than those below
-
 	mu      sync.Mutex
 	undo    []func()
 	failure error
 	failed  chan struct{}
 }
+
+var _ clustertest.TB = (*stand)(nil)
 
 func newStand() *stand { return &stand{failed: make(chan struct{})} }
 

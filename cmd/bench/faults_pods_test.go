@@ -11,7 +11,7 @@ import (
 
 var podFaults = []string{"pod deleted", "pod unready", "pod replaced", "pods rolled"}
 
-// Issue 7, "done when": nothing is lost, duplicated or left over, whatever happens to the pods.
+// Nothing is lost, duplicated or left over, whatever happens to the pods.
 func TestNothingIsLostWhateverHappensToPods(t *testing.T) {
 	c := faultsCmd{Cluster: needCluster(t), Only: podFaults, Duration: 500 * time.Millisecond, Clients: 4, Together: 4}
 	require.NoError(t, c.check())

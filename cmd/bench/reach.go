@@ -45,7 +45,7 @@ var streamGoals = []goal{
 // Goals that belong to no row.
 const (
 	maxAddedP50Ms = 0.10
-	maxIdleMiB    = 30
+	maxIdleMiB    = 45
 )
 
 // reach compares smg with the goals of the benchmark.

@@ -22,7 +22,7 @@ func simulate(t *testing.T, stdout, stderr *bytes.Buffer, args ...string) error 
 	return run(k)
 }
 
-// Issue 5, part 8: with --json stdout holds JSON alone, the progress goes to stderr; plots are SVG files.
+// With --json stdout holds JSON alone, the progress goes to stderr; plots are SVG files.
 func TestReplayPrintsRowsAndWritesPlots(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "plots")
@@ -74,7 +74,7 @@ func TestReplayFlagsThatCannotBeRunAreRefused(t *testing.T) {
 	}
 }
 
-// Issue 5, part 8: --all is all workloads and all policies.
+// --all is all workloads and all policies.
 func TestReplayAllIsEverything(t *testing.T) {
 	c := replayCmd{All: true, Workload: []string{"conv"}, Policy: []string{"random"}, Seed: 4, Seeds: 3}
 	got := c.config(nil)
@@ -83,7 +83,7 @@ func TestReplayAllIsEverything(t *testing.T) {
 	require.Equal(t, []uint64{4, 5, 6}, got.Seeds)
 }
 
-// Issue 5, "Placement": --all prints the table of what least_work is held to; with --json beside stdout, which holds JSON alone.
+// --all prints the table of what least_work is held to; with --json beside stdout, which holds JSON alone.
 func TestReplayAllSaysWhatHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

@@ -121,7 +121,7 @@ func TestASignalBeforeTheFirstConnectionEndsItToo(t *testing.T) {
 	require.Equal(t, 0, run(ctx, []string{"--count", "3"}, io.Discard, io.Discard))
 }
 
-// Issue 5, part 7: one flag of the model is enough for one, with the defaults of the others; without, there is none.
+// One flag of the model is enough for one, with the defaults of the others; without, there is none.
 func TestTheFlagsOfTheModelMakeOne(t *testing.T) {
 	require.Nil(t, (&Speed{}).model(time.Millisecond))
 	c := (&Speed{MaxRunning: 7}).model(time.Millisecond).Complete()

@@ -94,7 +94,7 @@ func examined(t *testing.T, c cluster, args ...string) (code int, stdout, stderr
 	return code, neutral.Replace(out.String()), neutral.Replace(errs.String())
 }
 
-// Issue 7, part 5: in plain words whether smg can list and watch, which pods match, and why others are no workers.
+// In plain words whether smg can list and watch, which pods match, and why others are no workers.
 func TestTheDoctorTellsWhatBecomesOfEachPod(t *testing.T) {
 	tests := []struct {
 		name    string

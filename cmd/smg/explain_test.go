@@ -52,7 +52,7 @@ func gatewayFor(t *testing.T, policy string, engines ...*engine.Running) (url st
 
 const question = `{"model":"m","messages":[{"role":"user","content":"Hello"}]}`
 
-// Issue 5, part 6: smg explain is the command line of POST /explain.
+// smg explain is the command line of POST /explain.
 func TestExplainPrintsWhoWouldGetTheRequest(t *testing.T) {
 	engines := []*engine.Running{engine.Start(t, engine.Config{Models: []string{"m"}}), engine.Start(t, engine.Config{Models: []string{"m"}})}
 	url := gatewayFor(t, "round_robin", engines...)

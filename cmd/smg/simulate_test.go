@@ -58,7 +58,7 @@ func recordedTraffic(t *testing.T, requests int) (path string) {
 	return path
 }
 
-// Issue 5, part 8: "which policy would suit my traffic", from what --record has written of it.
+// "which policy would suit my traffic", from what --record has written of it.
 func TestSimulateReadsWhatTheGatewayHasRecorded(t *testing.T) {
 	path := recordedTraffic(t, 60)
 	code, stdout, stderr := simulates("", path, "--engines", "2")
@@ -116,7 +116,7 @@ func traffic(n int, more string) string {
 	return b.String()
 }
 
-// Issue 5, part 8: what the flags say of the engines is what is simulated.
+// What the flags say of the engines is what is simulated.
 func TestSimulateTakesTheEnginesOfTheFlags(t *testing.T) {
 	simulated := func(args ...string) (r replay.Row) {
 		code, stdout, stderr := simulates(traffic(200, ""), append([]string{"-", "--engines", "2", "--policy", "round_robin", "--load", "1", "--json"}, args...)...)
@@ -139,7 +139,7 @@ func TestSimulateTakesTheEnginesOfTheFlags(t *testing.T) {
 	require.Zero(t, simulated("--slo-ttft", "1h").Capacity, "200 requests overload nobody for that long")
 }
 
-// Issue 5, part 8; cli.md, section 9
+// cli.md, section 9
 func TestSimulateSaysWhatItCannotSimulate(t *testing.T) {
 	tests := []struct{ name, trace, args, says string }{
 		{"several models", traffic(2, `,"model":"a"`) + traffic(1, `,"model":"b"`), "", "invalid --model: '': must be given: the recording has several models: a (2 requests), b (1 requests)"},
@@ -168,7 +168,7 @@ func TestSimulateSaysWhatItCannotSimulate(t *testing.T) {
 	require.Contains(t, stdout, "20 requests")
 }
 
-// Issue 5, part 8: one sentence names the policy that did best, and by how much over the default.
+// One sentence names the policy that did best, and by how much over the default.
 func TestTheVerdictNamesTheBestPolicy(t *testing.T) {
 	row := func(name string, load, p90, p99 float64) replay.Row {
 		return replay.Row{Policy: name, Load: load, TTFTP90: p90, TTFTP99: p99, Recorded: 2, Capacity: 6}

@@ -494,7 +494,7 @@ func TestCacheAwareExplainsWhyHoldersWereNotCompared(t *testing.T) {
 	}, reasons)
 }
 
-// Issue 5, "Speed": a choice with a prompt allocates nothing once the prompt is known and the exchange has been used.
+// A choice with a prompt allocates nothing once the prompt is known and the exchange has been used.
 func TestAChoiceWithAPromptAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself")

@@ -9,7 +9,7 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// Issue 5, part 8: a simulation is deterministic for a seed, also beside others; without one, choices are not.
+// A simulation is deterministic for a seed, also beside others; without one, choices are not.
 func TestASeedRepeatsTheChoices(t *testing.T) {
 	_, all := fleet(t, 50)
 	list := workers.ListOf(all...)

@@ -163,7 +163,7 @@ func TestConsistentHashingExplainsDistances(t *testing.T) {
 	require.Empty(t, branches(s.metrics.ConsistentHashing), "a dry run is no decision")
 }
 
-// Issue 5, speed: nothing is allocated for a key, whoever is out.
+// Nothing is allocated for a key, whoever is out.
 func TestALookUpAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself")

@@ -228,7 +228,7 @@ func TestAPrefixIsThereWhileItIsSplit(t *testing.T) {
 	r.audit()
 }
 
-// Issue 5, "Bad input": a prompt of any shape costs what its length costs.
+// A prompt of any shape costs what its length costs.
 func TestNoPromptBlowsTheIndexUp(t *testing.T) {
 	const size = 10 << 20
 	noise := make([]byte, size)

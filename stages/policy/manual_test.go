@@ -319,7 +319,7 @@ func TestManualExplainsAPin(t *testing.T) {
 	require.Equal(t, []pipeline.Score{{Worker: s.named(first), Parts: []pipeline.Part{{Name: "pinned", Value: 1}}}}, e.Scores)
 }
 
-// Issue 5, speed: a known key allocates nothing.
+// A known key allocates nothing.
 func TestAKnownKeyAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself")

@@ -246,7 +246,7 @@ func TestPrefixHashWantsTextWhereItIsRead(t *testing.T) {
 	require.True(t, demand.Tokens())
 }
 
-// Issue 5, speed: no allocation, however long the prompt and whichever head decides.
+// No allocation, however long the prompt and whichever head decides.
 func TestHashingAPromptAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself")

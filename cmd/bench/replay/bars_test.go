@@ -114,7 +114,7 @@ func TestABarNamesTheWorstCase(t *testing.T) {
 	require.Contains(t, out.String(), "NO")
 }
 
-// Issue 5, "Placement": the bars are those of all that was run, with the runs that they need beside.
+// The bars are those of all that was run, with the runs that they need beside.
 func TestBarsMakeTheRunsThatTheyNeed(t *testing.T) {
 	c := Config{
 		Workloads: []string{"hot", "bursts"}, Policies: []string{"least_work", "cache_aware"}, Engines: []int{2}, Seeds: []uint64{1},

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 5, part 8: a row for each policy and load, the oracle's among them.
+// A row for each policy and load, the oracle's among them.
 func TestRunGivesARowForEachPolicyAndLoad(t *testing.T) {
 	var progress bytes.Buffer
 	rows, err := Run(t.Context(), Config{
@@ -42,7 +42,7 @@ func TestRunGivesARowForEachPolicyAndLoad(t *testing.T) {
 	require.Equal(t, 4, strings.Count(table.String(), "random"), table.String())
 }
 
-// Issue 5, part 8: deterministic for a seed, also where runs go on side by side, and in the order in which they were asked for.
+// Deterministic for a seed, also where runs go on side by side, and in the order in which they were asked for.
 func TestRunsSideBySideGiveTheSameRows(t *testing.T) {
 	c := Config{
 		Workloads: []string{"sessions", "hot"}, Policies: []string{"power_of_two", "least_work", "cache_aware", "random"}, Engines: []int{3, 2},
@@ -72,7 +72,7 @@ func TestRunStopsWhenItIsTold(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Issue 5, part 8: plots (SVG) of TTFT over load.
+// Plots (SVG) of TTFT over load.
 func TestAPlotHasALineForEachPolicy(t *testing.T) {
 	var rows []Row
 	for _, name := range []string{"oracle", "random", "<odd>"} {

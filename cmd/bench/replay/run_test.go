@@ -41,7 +41,7 @@ func TestTheAccountsEndAtZero(t *testing.T) {
 	}
 }
 
-// Issue 5, part 8: deterministic for a seed.
+// Deterministic for a seed.
 func TestASeedGivesTheSameFiguresEveryTime(t *testing.T) {
 	for _, name := range append([]string{Oracle}, policy.Names()...) {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestASimulationOfOneEngineIsAnMD1Queue(t *testing.T) {
 	}
 }
 
-// Issue 5, part 8: what the flags change can be seen.
+// What the flags change can be seen.
 func TestWhatChangesTheFleetChangesTheFigures(t *testing.T) {
 	rate := 0.9
 	play := func(name string, change func(*fleet)) result {

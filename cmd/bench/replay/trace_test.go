@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 5, part 8: --trace takes a trace of one's own.
+// --trace takes a trace of one's own.
 func TestATraceOfOnesOwn(t *testing.T) {
 	tests := []struct{ name, trace, says string }{
 		{"is read", `{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[1,2]}` + "\n\n" + `{"timestamp":10,"input_length":512,"output_length":0,"hash_ids":[1]}`, ""},
@@ -50,7 +50,7 @@ func recording(more ...string) string {
 	return lines.String()
 }
 
-// Issue 5, part 8: what --record writes is a trace that says more.
+// What --record writes is a trace that says more.
 func TestARecordingIsATrace(t *testing.T) {
 	t.Run("sessions keep their keys", func(t *testing.T) {
 		w := workloadOf(t, recording(`"timestamp":0,"key":"a"`, `"timestamp":1`))

@@ -24,7 +24,7 @@ func text(letter string, tokens int) string {
 	return b.String()
 }
 
-// Issue 5, part 7: prefix reuse that is really computed from the prompt, and usage.prompt_tokens_details.cached_tokens.
+// Prefix reuse that is really computed from the prompt, and usage.prompt_tokens_details.cached_tokens.
 func TestUsageTellsWhatWasCachedOfThePrompt(t *testing.T) {
 	chat := func(content string) string {
 		return `{"max_tokens":2,"messages":[{"role":"user","content":"` + content + `"}]}`
@@ -73,7 +73,7 @@ func figure(t *testing.T, v map[string]any, path []string) any {
 	return v[path[len(path)-1]]
 }
 
-// Issue 5, part 7: a stream comes step by step, and its usage tells what was cached.
+// A stream comes step by step, and its usage tells what was cached.
 func TestAStreamOfTheModelIsWhole(t *testing.T) {
 	e := Start(t, Config{Model: quick()})
 	body := `{"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,"messages":[{"role":"user","content":"` + text("a", 64) + `"}]}`
@@ -84,7 +84,7 @@ func TestAStreamOfTheModelIsWhole(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, "data: [DONE]\n\n"), got)
 }
 
-// Issue 5, part 7: a waiting queue, a running limit, and load reports that follow from them; a client that leaves frees its place.
+// A waiting queue, a running limit, and load reports that follow from them; a client that leaves frees its place.
 func TestLoadReportsTellOfTheQueue(t *testing.T) {
 	for _, kind := range []Kind{SGLang, VLLM} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestAStepTakesAsLongAsItsWork(t *testing.T) {
 	}
 }
 
-// Issue 5, part 7; least-work.md, section 4: prefix reuse, at whole pages and never all of a prompt.
+// Prefix reuse, at whole pages and never all of a prompt.
 func TestAPromptIsFoundAgainAsFarAsItsPagesAgree(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -210,7 +210,7 @@ func TestARequestCanLeaveAtAnyPoint(t *testing.T) {
 	}
 }
 
-// load-signals.md, section 4; issue 5, part 7: load reports follow from the model.
+// load-signals.md, section 4: load reports follow from the model.
 func TestALoadReportFollowsFromTheModel(t *testing.T) {
 	m := NewModel(ModelConfig{KVTokens: 1600, MaxRunning: 4}, nil)
 	for n := range 4 {
