@@ -154,10 +154,9 @@ func isOK(tb testing.TB, url string) bool {
 
 func unusedPort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := engine.FreePort()
 	require.NoError(tb, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // client is a Python process that runs checks; see testdata/clients/checks.py.

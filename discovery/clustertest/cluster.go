@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/smg-go/smg/cmd/mockengine/engine"
 )
 
 // Variable names the binary that .ci/testcluster builds.
@@ -93,10 +95,10 @@ func attempt(binary string, flags []string) (*Cluster, error) {
 	if err = os.WriteFile(c.file("users.csv"), []byte(users), 0o600); err != nil {
 		return c, err
 	}
-	if c.etcdPort, err = freePort(); err != nil {
+	if c.etcdPort, err = engine.FreePort(); err != nil {
 		return c, err
 	}
-	if c.port, err = freePort(); err != nil {
+	if c.port, err = engine.FreePort(); err != nil {
 		return c, err
 	}
 	c.URL = fmt.Sprintf("https://127.0.0.1:%d", c.port)

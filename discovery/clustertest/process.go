@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -74,17 +72,4 @@ func (p *process) until(ready func() bool) error {
 		}
 	}
 	return nil
-}
-
-// freePort is a port of 127.0.0.1 that nobody listens on. It is none of those that the system gives to outgoing connections, so
-// that a server which is down for a while gets it again.
-func freePort() (int, error) {
-	for range 100 {
-		port := 20000 + rand.IntN(12000)
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return port, ln.Close()
-		}
-	}
-	return 0, errors.New("no free port between 20000 and 32000 on 127.0.0.1")
 }

@@ -3,7 +3,6 @@ package compose_test
 import (
 	"bufio"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/cmd/mockengine/engine"
 )
 
 const (
@@ -76,10 +77,9 @@ func startEngine(t *testing.T, cmd *exec.Cmd) (url string) {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := engine.FreePort()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // requireServes waits until the gateway on port is ready, and demands a chat, and metrics that hold all of the texts.

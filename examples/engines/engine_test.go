@@ -2,8 +2,6 @@ package engines_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	mockengine "github.com/smg-go/smg/cmd/mockengine/engine"
 )
 
 // startLimit is how long an engine may take to answer; one that takes longer is NOT RUN.
@@ -98,13 +98,7 @@ func (e *engine) up(t *testing.T, limit time.Duration) error {
 // unusedPort is a port that the system gives to nobody by itself: an engine binds it only after a minute, and again after it was killed.
 func unusedPort(t *testing.T) int {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(21000+rand.IntN(7000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().(*net.TCPAddr).Port
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return 0
+	port, err := mockengine.FreePort()
+	require.NoError(t, err)
+	return port
 }

@@ -3,7 +3,6 @@ package grafana_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/cmd/mockengine/engine"
 )
 
 // rateInterval is $__rate_interval: many scrapes, so that a slow machine does not leave a window with fewer than two.
@@ -94,10 +95,9 @@ func status(url string) int {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := engine.FreePort()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // api asks the HTTP API and demands that it does not answer with an error.
