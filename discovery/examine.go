@@ -146,9 +146,9 @@ func (e *examiner) summary() {
 	case len(e.found.Pods) == 0:
 		e.problem("There are no pods %s.", scope)
 	case matching == 0:
-		e.problem("None of the %d pods %s matches: %s.", len(e.found.Pods), scope, e.settings.Selectors.describe())
+		e.problem("No pod %s matches, of %d: %s.", scope, len(e.found.Pods), e.settings.Selectors.describe())
 	case !slices.ContainsFunc(e.found.Pods, func(p PodFinding) bool { return len(p.Workers) > 0 }):
-		e.problem("None of the %d pods that match is a worker now.", matching)
+		e.problem("No pod that matches is a worker now, of %d.", matching)
 	}
 	for i := range e.found.Pods[:matching] {
 		p := &e.found.Pods[i]

@@ -130,9 +130,9 @@ func TestExamineSaysWhatIsWrong(t *testing.T) {
 		{
 			"no pod matches", func(t *testing.T) *apiServer { return startAPI(t, readyPod("a", "10.0.0.1", label("app", "x"))) },
 			func(s *KubernetesSettings) { s.Namespaces = []string{"ns"} },
-			[]string{"None of the 1 pods in the namespace ns matches: selector: 'app=w'."},
+			[]string{"No pod in the namespace ns matches, of 1: selector: 'app=w'."},
 		},
-		{"no pod is Ready", func(t *testing.T) *apiServer { return startAPI(t, readyPod("a", "10.0.0.1", unready)) }, nil, []string{"None of the 1 pods that match is a worker now."}},
+		{"no pod is Ready", func(t *testing.T) *apiServer { return startAPI(t, readyPod("a", "10.0.0.1", unready)) }, nil, []string{"No pod that matches is a worker now, of 1."}},
 		{
 			"an annotation is wrong", func(t *testing.T) *apiServer {
 				return startAPI(t, readyPod("a", "10.0.0.1", annotation("smg.ai/worker-ports", "x")))
