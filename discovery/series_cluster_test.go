@@ -68,7 +68,7 @@ func TestC36SeriesOfAPodThatIsGone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := started(t, func(cfg *server.Config) { cfg.LoadMonitorInterval = 1 })
+			s := started(t, func(cfg *server.Config) { cfg.LoadMonitorInterval, cfg.DrainSettle = 1, 6 }) // the drain has to be seen
 			e := clustertest.StartEngine(t, engine.Config{Keep: 100})
 			p := s.pods.Run(t, pod("p", e.IP))
 			want := map[string]string{e.URL(): p.UID}
