@@ -33,12 +33,13 @@ var errShort = errors.New("the watch ended at once, without an event")
 func (f *follower) run(ctx context.Context) {
 	f.backoff.pace = f.settings.pace
 	defer f.pods.close()
-	again := false // the version was too old just now, and the list that followed has not come to an end yet
+	again := false // the version was too old just now, and no watch has gone well since
 	for ctx.Err() == nil {
+		listing := f.version == ""
 		err := f.step(ctx)
 		switch {
 		case err == nil:
-			again = false
+			again = again && listing
 		case ctx.Err() != nil:
 			return
 		case expired(err) && !again:

@@ -527,3 +527,21 @@ func TestPodsThatDoNotMatchAreNeitherSentNorKept(t *testing.T) {
 	require.Len(t, a.asks(false), 1, "they would be 21 pages")
 	require.Len(t, w.stores[0].pods, 3)
 }
+
+// Case C14: a server that does not know the version of its own lists is not asked without end.
+func TestC14AVersionThatIsNeverKnownIsNoHotLoop(t *testing.T) {
+	a := startAPI(t, readyPod("a", "10.0.0.1"))
+	a.play(func(w http.ResponseWriter, _ *http.Request, watch bool) bool {
+		if watch {
+			fail(w, http.StatusGone, "Expired", "too old resource version")
+		}
+		return watch
+	})
+	w := sourceOf(t, a, func(s *KubernetesSettings) { s.pace.first, s.pace.most = 20*time.Millisecond, 20*time.Millisecond })
+	w.becomes("10.0.0.1:8000")
+	w.until(func() bool { return w.log.times("auto-retrying with backoff") >= 5 }, "it is tried again and again")
+	a.play(nil)
+	retries := w.log.times("auto-retrying with backoff")
+	require.LessOrEqual(t, len(a.asks(false)), retries+3, "a list for each wait, and the first two")
+	w.until(func() bool { return len(a.asks(true)) > 0 }, "it is watched in the end")
+}
