@@ -38,7 +38,7 @@ func (c *discoveryCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.publish(c.JSON), r.err())
+	return errors.Join(publish(r, c.JSON), r.err())
 }
 
 func (c *discoveryCmd) check() error {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -90,27 +88,6 @@ func (r *discoveryReport) print(w io.Writer) error {
 func figure(value float64, unit string) string {
 	digits := map[string]int{"s": 3, "cores": 3, "MiB": 1}[unit]
 	return fmt.Sprintf("%.*f", digits, value)
-}
-
-// publish prints the table, and writes the report as JSON where it was asked for.
-func (r *discoveryReport) publish(file string) error {
-	table := os.Stdout
-	if file == "-" {
-		table = os.Stderr
-	}
-	if err := r.print(table); err != nil || file == "" {
-		return err
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if file == "-" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	return os.WriteFile(file, text, 0o644)
 }
 
 // err is what was lost.

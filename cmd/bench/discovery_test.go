@@ -35,7 +35,7 @@ func TestDiscoveryIsMeasuredFromEndToEnd(t *testing.T) {
 	r, err := c.measure(t.Context(), io.Discard)
 	require.NoError(t, err)
 	require.NoError(t, r.err())
-	require.NoError(t, r.publish(path))
+	require.NoError(t, publish(r, path))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var report discoveryReport

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -48,31 +46,6 @@ type faultReport struct {
 
 func newFaultReport(c *faultsCmd) *faultReport {
 	return &faultReport{Benchmark: "faults", System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Clients: c.Clients, Duration: c.Duration}
-}
-
-// publish prints the table, and writes the report as JSON where it was asked for.
-func (r *faultReport) publish(path string) error {
-	if path == "-" {
-		if err := r.print(os.Stderr); err != nil {
-			return err
-		}
-		return r.encode(os.Stdout)
-	}
-	if err := r.print(os.Stdout); err != nil || path == "" {
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return r.encode(f)
-}
-
-func (r *faultReport) encode(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 func (r *faultReport) print(w io.Writer) error {

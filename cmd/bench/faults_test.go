@@ -37,7 +37,7 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 	require.NoError(t, r.err())
 	var table, text bytes.Buffer
 	require.NoError(t, r.print(&table))
-	require.NoError(t, r.encode(&text))
+	require.NoError(t, encode(&text, r))
 	var report struct{ Faults []map[string]any }
 	require.NoError(t, json.Unmarshal(text.Bytes(), &report))
 	require.Len(t, report.Faults, len(c.Only))

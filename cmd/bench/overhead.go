@@ -30,7 +30,7 @@ func (c *overheadCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.publish(c.JSON), r.err())
+	return errors.Join(publish(r, c.JSON), r.err())
 }
 
 func (c *overheadCmd) measure(ctx context.Context) (*report, error) {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -222,8 +224,11 @@ func (r *report) err() error {
 	return nil
 }
 
-// publish prints the tables and, if asked for, writes the JSON.
-func (r *report) publish(file string) error {
+// printed is a report that has a form for people; its JSON is the other one.
+type printed interface{ print(w io.Writer) error }
+
+// publish prints the tables of a report and, if asked for, writes the JSON: to a file, or for "-" to stdout, which has nothing else then.
+func publish(r printed, file string) error {
 	tables := os.Stdout
 	if file == "-" {
 		tables = os.Stderr
@@ -231,14 +236,19 @@ func (r *report) publish(file string) error {
 	if err := r.print(tables); err != nil || file == "" {
 		return err
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	if file == "-" {
+		return encode(os.Stdout, r)
+	}
+	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if file == "-" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	return os.WriteFile(file, text, 0o644)
+	return errors.Join(encode(f, r), f.Close())
+}
+
+// encode writes the JSON of a report.
+func encode(w io.Writer, r printed) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
 }

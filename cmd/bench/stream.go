@@ -28,7 +28,7 @@ func (c *streamCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.publish(c.JSON), r.err())
+	return errors.Join(publish(r, c.JSON), r.err())
 }
 
 func (c *streamCmd) measure(ctx context.Context) (*report, error) {
