@@ -28,6 +28,8 @@ type workIndex struct {
 	shelves []shelf
 	stamp   uint64  // of the last choice
 	fallen  []shelf // of workers that were removed; their pages are collected bit by bit
+
+	holdings int64 // bytes of the holdings besides the first of each page
 }
 
 // workPage is one page. Most are held by one worker, so that the first holding has a place of its own.

@@ -23,13 +23,15 @@ func audit(t testing.TB, ix *workIndex) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	owned, held, extra := ownedPages(ix), make([]int, len(ix.shelves)), int64(0)
-	tabled, free := 0, ix.freePages(t)
+	tabled, free, seen := 0, ix.freePages(t), map[uint64]bool{}
 	for number := uint32(1); number <= ix.made; number++ {
 		p := ix.page(number)
 		if p.holders() == 0 {
 			free--
 			continue
 		}
+		require.False(t, seen[p.hash], "each page is there once")
+		seen[p.hash] = true
 		if !follows(number, p.parent) {
 			tabled++
 			require.Equal(t, number, ix.lookUp(p.hash))
@@ -389,6 +391,50 @@ func TestAPageFindsItsWayBackToTheOneBeforeIt(t *testing.T) {
 	}
 	require.Empty(t, ix.fallen)
 	require.Equal(t, 30, ix.has(next, prompt))
+	audit(t, ix.workIndex)
+}
+
+// What is left of a removed worker's prompt is found wherever it stands; a page that were there twice would never be collected.
+func TestAPageIsThereOnce(t *testing.T) {
+	_, all := fleet(t, 2)
+	gone, keeper := all[0], all[1]
+	ix := newShelved(0)
+	prompt := ids(1, 30*16)
+	ix.put(keeper, ids(9, 16))
+	ix.put(gone, ids(0, 20_000*16)) // takes long to collect, and goes first
+	ix.put(gone, prompt[:15*16])
+	ix.put(gone, ids(2, 16)) // stands behind the fifteen pages
+	ix.put(gone, prompt)     // so the other fifteen stand elsewhere
+	ix.remove(gone)
+	placed := ix.put(gone, prompt[:10*16])
+	ix.mu.Lock()
+	ix.takeBack(placed)
+	ix.mu.Unlock()
+	audit(t, ix.workIndex)
+	ix.put(keeper, ids(3, 16)) // takes the place of the first page, so that the tenth comes to stand elsewhere
+	ix.put(gone, prompt)
+	require.NotEmpty(t, ix.fallen)
+	require.Equal(t, 30, ix.has(gone, prompt))
+	audit(t, ix.workIndex)
+	for range 100 {
+		ix.put(keeper, ids(9, 16))
+	}
+	require.Empty(t, ix.fallen)
+	audit(t, ix.workIndex)
+}
+
+// When the last worker goes, nothing counts as in use, though what earlier ones held was not collected.
+func TestAnEmptyIndexTakesNoMemory(t *testing.T) {
+	_, all := fleet(t, 2)
+	ix := newShelved(0)
+	for _, w := range all {
+		ix.put(w, ids(0, 1000*16))
+	}
+	require.NotZero(t, ix.holdings)
+	for _, w := range all {
+		ix.remove(w)
+	}
+	require.Zero(t, ix.memory.used.Load())
 	audit(t, ix.workIndex)
 }
 

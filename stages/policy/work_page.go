@@ -11,7 +11,14 @@ func (ix *workIndex) attach(p *workPage, slot int32, stamp uint64) {
 	had := cap(p.more)
 	i, _ := p.search(slot)
 	p.more = slices.Insert(p.more, i, holding{stamp, slot})
-	ix.memory.add(int64(cap(p.more)-had) * bytesOfHolding)
+	ix.hold(cap(p.more) - had)
+}
+
+// hold counts room for so many more holdings besides the first, or fewer.
+func (ix *workIndex) hold(n int) {
+	bytes := int64(n) * bytesOfHolding
+	ix.holdings += bytes
+	ix.memory.add(bytes)
 }
 
 // detach takes a holder off a page. A page without one is free.
@@ -39,8 +46,20 @@ func (ix *workIndex) release(number uint32) {
 	if !follows(number, p.parent) {
 		ix.table.remove(p.hash, number)
 	}
-	ix.memory.add(-int64(cap(p.more)) * bytesOfHolding)
+	ix.hold(-cap(p.more))
 	ix.vacate(number)
+	ix.orphaned(number + 1)
+}
+
+// orphaned puts a page into the table whose parent is gone that it stood right behind: it is a removed worker's, not collected yet.
+func (ix *workIndex) orphaned(number uint32) {
+	if number > ix.made {
+		return
+	}
+	if p := ix.page(number); p.holders() > 0 && follows(number, p.parent) {
+		p.parent = 0
+		ix.table.put(p.hash, number)
+	}
 }
 
 // follows tells whether a page stands right behind its parent: then it is found there, and is not in the table.
@@ -114,6 +133,6 @@ func (ix *workIndex) extend() bool {
 
 // clear gives everything back, when no worker is left that could hold anything.
 func (ix *workIndex) clear() {
-	ix.memory.add(-int64(len(ix.chunks)) * pagesOfChunk * bytesOfPage)
-	ix.table, ix.chunks, ix.made, ix.free = pageTable{}, nil, 0, 0
+	ix.memory.add(-int64(len(ix.chunks))*pagesOfChunk*bytesOfPage - ix.holdings)
+	ix.table, ix.chunks, ix.made, ix.free, ix.holdings = pageTable{}, nil, 0, 0, 0
 }

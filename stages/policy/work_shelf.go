@@ -80,7 +80,7 @@ func (ix *workIndex) record(s *workScratch, w *workers.Worker) placement {
 		number := uint32(0)
 		if i < len(s.known) {
 			number = s.known[i]
-		} else if number = ix.orphan(hash); number == 0 {
+		} else if number = ix.orphan(placed.page, hash); number == 0 {
 			number = ix.room(sh, hash, placed.page)
 		}
 		if number == 0 {
@@ -105,12 +105,12 @@ func (ix *workIndex) record(s *workScratch, w *workers.Worker) placement {
 	return placed
 }
 
-// orphan is a page that a removed worker holds without the one before it; 0 if there is none.
-func (ix *workIndex) orphan(hash uint64) uint32 {
+// orphan is a page that a removed worker holds without the first ones of its prompt; 0 if there is none.
+func (ix *workIndex) orphan(behind uint32, hash uint64) uint32 {
 	if len(ix.fallen) == 0 {
 		return 0
 	}
-	return ix.lookUp(hash)
+	return ix.behind(behind, hash)
 }
 
 // room is a new page. When there is no memory for it the worker's oldest choices make room.
