@@ -30,7 +30,7 @@ func (p *byWait) Forget(w *workers.Worker) { p.scorer.forget(w) }
 
 // choose is the place of the candidate that waits least among those at the given places; nil is all.
 func (p *byWait) choose(x *pipeline.Exchange, among workers.List, members []int) int {
-	place, score := p.scorer.choose(x, among, members, int64(len(x.Prompt.Tokens)))
+	place, score := p.scorer.choose(x, among, members, int64(len(x.Prompt.Tokens)), 0)
 	if place >= 0 && !x.DryRun && p.log.Enabled(context.Background(), slog.LevelDebug) {
 		w := among.At(place)
 		p.log.LogAttrs(context.Background(), slog.LevelDebug, p.name+" selection",

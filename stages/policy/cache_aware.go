@@ -107,24 +107,25 @@ func modelKey(x *pipeline.Exchange, among workers.List) string {
 // choose is the decision; it records nothing in the index.
 func (p *cacheAware) choose(x *pipeline.Exchange, among workers.List, v *visit) (place int, how branch, ratio float64) {
 	if p.pressed(among) {
-		return p.scorer.pick(x, among, nil, int64(len(x.Prompt.Tokens))), kvPressured, 0
+		return p.scorer.pick(x, among, nil, int64(len(x.Prompt.Tokens)), 0), kvPressured, 0
 	}
 	a := p.scratch.Get().(*affinity)
 	defer p.scratch.Put(a)
 	how = fallback
+	held := 0.0 // share of the prompt that the chosen worker's cache is believed to hold
 	if a.find(v, among, p.CacheThreshold) {
 		g := p.gate(a, among)
 		switch {
 		case a.widen(g, among):
 			how = spill
 		case a.group(g, p.preference(v)):
-			how = treeMatch
+			how, held = treeMatch, a.ratio
 		default:
 			how = spill
 			a.cool(g, among)
 		}
 	}
-	place = p.pick(x, among, a, v)
+	place = p.pick(x, among, a, v, held)
 	if how == spill && place >= 0 && a.holds(place) { // all are hot
 		how = treeMatch
 	}
@@ -132,12 +133,12 @@ func (p *cacheAware) choose(x *pipeline.Exchange, among workers.List, v *visit) 
 }
 
 // pick chooses by expected wait among the members that were found, all if these are nil, and explains why the others were not compared.
-func (p *cacheAware) pick(x *pipeline.Exchange, among workers.List, a *affinity, v *visit) int {
+func (p *cacheAware) pick(x *pipeline.Exchange, among workers.List, a *affinity, v *visit, held float64) int {
 	before := 0
 	if x.Explain != nil {
 		before = len(x.Explain.Scores)
 	}
-	place := p.scorer.pick(x, among, a.members, int64(len(x.Prompt.Tokens)))
+	place := p.scorer.pick(x, among, a.members, int64(len(x.Prompt.Tokens)), held)
 	if x.Explain != nil {
 		a.explain(x.Explain, before, among, v)
 	}

@@ -81,14 +81,14 @@ func newBuiltInWait(clock func() time.Time) *expectedWait {
 }
 
 // pick chooses among the candidates, or those of them at the given places (nil is all), and credits the winner with the request's
-// tokens; 0 is unknown. It returns the winner's place among the candidates; -1 if there is none, or all are over the cap.
-func (s *expectedWait) pick(x *pipeline.Exchange, among workers.List, members []int, tokens int64) int {
-	place, _ := s.choose(x, among, members, tokens)
+// tokens (0 is unknown), or what is left of them if its cache holds a share of the prompt. It returns the winner's place among the candidates; -1 if there is none, or all are over the cap.
+func (s *expectedWait) pick(x *pipeline.Exchange, among workers.List, members []int, tokens int64, held float64) int {
+	place, _ := s.choose(x, among, members, tokens, held)
 	return place
 }
 
 // choose is pick, and tells the winner's score as well.
-func (s *expectedWait) choose(x *pipeline.Exchange, among workers.List, members []int, tokens int64) (place int, score float64) {
+func (s *expectedWait) choose(x *pipeline.Exchange, among workers.List, members []int, tokens int64, held float64) (place int, score float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.compare(among, members)
@@ -100,7 +100,7 @@ func (s *expectedWait) choose(x *pipeline.Exchange, among workers.List, members 
 		s.explain(x.Explain, among, members, &b)
 	}
 	if place >= 0 && !x.DryRun {
-		s.charge(among.At(place), s.weigh(x, tokens))
+		s.charge(among.At(place), uncached(s.weigh(x, tokens), held))
 	}
 	return place, score
 }
@@ -113,6 +113,11 @@ func (s *expectedWait) weigh(x *pipeline.Exchange, tokens int64) int64 {
 		return max(tokens, s.meanPrefill)
 	}
 	return tokens
+}
+
+// uncached is how many of so many tokens are to be computed, at least one.
+func uncached(tokens int64, held float64) int64 {
+	return max(1, int64(math.Ceil(float64(tokens)*(1-held))))
 }
 
 // full tells whether a worker with a report has reached the cap on requests that wait.

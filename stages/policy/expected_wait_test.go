@@ -59,7 +59,7 @@ func in(t testing.TB, states ...state) []*workers.Worker {
 func scores(t testing.TB, s *expectedWait, all []*workers.Worker) []float64 {
 	t.Helper()
 	x := &pipeline.Exchange{DryRun: true, Explain: &pipeline.Explanation{}}
-	s.pick(x, workers.ListOf(all...), nil, 0)
+	s.pick(x, workers.ListOf(all...), nil, 0, 0)
 	return rated(x.Explain, all)
 }
 
@@ -76,7 +76,7 @@ func rated(e *pipeline.Explanation, all []*workers.Worker) []float64 {
 
 // chosen picks once of all.
 func chosen(s *expectedWait, all []*workers.Worker, tokens int64) int {
-	return s.pick(&pipeline.Exchange{}, workers.ListOf(all...), nil, tokens)
+	return s.pick(&pipeline.Exchange{}, workers.ListOf(all...), nil, tokens, 0)
 }
 
 // policies.md, section 7.4
@@ -279,10 +279,20 @@ func TestTheWinnerIsCredited(t *testing.T) {
 		all := in(t, reported(load(0, 0, 1)))
 		s := newBuiltInWait(nil)
 		hinted := &pipeline.Exchange{Prompt: pipeline.RoutingPrompt{Tokens: make([]uint32, 10), Hinted: true}}
-		s.pick(hinted, workers.ListOf(all...), nil, 10)
+		s.pick(hinted, workers.ListOf(all...), nil, 10, 0)
 		require.InDelta(t, 1024, scores(t, s, all)[0], 1e-6)
-		s.pick(hinted, workers.ListOf(all...), nil, 3000)
+		s.pick(hinted, workers.ListOf(all...), nil, 3000, 0)
 		require.InDelta(t, 4024, scores(t, s, all)[0], 1e-6)
+	})
+	t.Run("of a prompt that is held the rest counts", func(t *testing.T) {
+		all := in(t, reported(load(0, 0, 1)))
+		s := newBuiltInWait(nil)
+		s.pick(nil, workers.ListOf(all...), nil, 1000, 0.75)
+		require.InDelta(t, 250, scores(t, s, all)[0], 1e-6)
+		s.pick(nil, workers.ListOf(all...), nil, 0, 0.5)
+		require.InDelta(t, 250+512, scores(t, s, all)[0], 1e-6)
+		s.pick(nil, workers.ListOf(all...), nil, 1000, 1)
+		require.InDelta(t, 250+512+1, scores(t, s, all)[0], 1e-6, "no request counts for nothing")
 	})
 	t.Run("the only candidate is credited too", func(t *testing.T) {
 		all := in(t, reported(load(0, 0, 100)), reported(load(500, 0, 100)))
@@ -332,7 +342,7 @@ func TestAReportTakesBackWhatItCanKnowOf(t *testing.T) {
 	now := time.Now()
 	all := in(t, reported(load(0, 0, 100)), reported(load(0, 0, 100)))
 	s := newBuiltInWait(func() time.Time { return now })
-	send := func(w int, tokens int64) { require.Equal(t, 0, s.pick(nil, workers.ListOf(all[w]), nil, tokens)) }
+	send := func(w int, tokens int64) { require.Equal(t, 0, s.pick(nil, workers.ListOf(all[w]), nil, tokens, 0)) }
 	send(0, 100)
 	now = now.Add(time.Second)
 	asked := now
@@ -354,7 +364,7 @@ func TestTheLogOfCreditsIsBounded(t *testing.T) {
 	asked := now
 	now = now.Add(time.Second)
 	for range remembered + 100 {
-		s.pick(nil, workers.ListOf(all[0]), nil, 1)
+		s.pick(nil, workers.ListOf(all[0]), nil, 1, 0)
 	}
 	require.InDelta(t, remembered+100, scores(t, s, all)[0], 0)
 	all[0].SetReport(workers.NewReport(asked, now, "", []workers.RankLoad{load(0, 0, 1)}))
@@ -413,12 +423,12 @@ func TestNothingOutsideTheComparedMatters(t *testing.T) {
 	all := in(t, dark(2), reported(load(1000, 0.2, 100)), reported(load(0, 0.2, 100000)))
 	s := newBuiltInWait(nil)
 	x := &pipeline.Exchange{Explain: &pipeline.Explanation{}}
-	require.Equal(t, 1, s.pick(x, workers.ListOf(all...), []int{0, 1}, 0))
+	require.Equal(t, 1, s.pick(x, workers.ListOf(all...), []int{0, 1}, 0, 0))
 	require.InDeltaSlice(t, []float64{30.5175, 10.0375}, rated(x.Explain, all)[:2], 1e-6)
 	require.Len(t, x.Explain.Scores, 2)
 
-	require.Equal(t, 0, s.pick(nil, workers.ListOf(all...), []int{0}, 0))
-	require.Equal(t, -1, s.pick(nil, workers.ListOf(all...), []int{}, 0), "nobody is compared, which is not everybody")
+	require.Equal(t, 0, s.pick(nil, workers.ListOf(all...), []int{0}, 0, 0))
+	require.Equal(t, -1, s.pick(nil, workers.ListOf(all...), []int{}, 0, 0), "nobody is compared, which is not everybody")
 }
 
 // policies.md, section 25, 3: a burst spreads, because nobody sees the winner uncredited.
@@ -487,7 +497,7 @@ func TestExpectedWaitExplainsItself(t *testing.T) {
 	var runs []*pipeline.Explanation
 	for range 2 {
 		x := &pipeline.Exchange{DryRun: true, Explain: &pipeline.Explanation{}}
-		require.Equal(t, 0, s.pick(x, workers.ListOf(all...), nil, 0))
+		require.Equal(t, 0, s.pick(x, workers.ListOf(all...), nil, 0, 0))
 		runs = append(runs, x.Explain)
 	}
 	require.Equal(t, runs[0], runs[1])
@@ -543,7 +553,7 @@ func BenchmarkExpectedWait(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				start := time.Now()
-				s.pick(x, among, nil, 0)
+				s.pick(x, among, nil, 0, 0)
 				took = append(took, time.Since(start))
 			}
 			slices.Sort(took)

@@ -230,7 +230,10 @@ func TestAPrefixIsThereWhileItIsSplit(t *testing.T) {
 
 // A prompt of any shape costs what its length costs.
 func TestNoPromptBlowsTheIndexUp(t *testing.T) {
-	const size = 10 << 20
+	size := 10 << 20
+	if raceEnabled {
+		size = 1 << 20
+	}
 	noise := make([]byte, size)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())

@@ -64,7 +64,7 @@ func TestWhoIsOverTheCapIsNoMeasureForTheOthers(t *testing.T) {
 	all := in(t, reported(waiting(5, 0, 100000)), reported(load(1000, 0, 100)), dark(2))
 	s := newExpectedWait(0, 2000, 1024, 5, nil)
 	x := &pipeline.Exchange{DryRun: true, Explain: &pipeline.Explanation{}}
-	require.Equal(t, 1, s.pick(x, workers.ListOf(all...), nil, 0))
+	require.Equal(t, 1, s.pick(x, workers.ListOf(all...), nil, 0, 0))
 	require.InDeltaSlice(t, []float64{10, 10 + 20.48}, rated(x.Explain, all)[1:], 1e-9)
 	require.Equal(t, []pipeline.LeftOut{{Worker: all[0], Stage: "policy", Reason: "as many requests wait as the cap allows"}}, x.Explain.LeftOut)
 }
