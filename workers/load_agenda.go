@@ -13,6 +13,7 @@ type poll struct {
 	base     string
 	members  []*Worker // ready ones; several if ranks are workers of their own
 	source   *loadSource
+	lot      float64       // its place in each round, from 0 to 1
 	interval time.Duration // of the last launch
 	again    bool          // a worker has come while the engine was being asked
 	off      bool
@@ -45,9 +46,9 @@ func (m *LoadMonitor) launch() (l sortie, ok bool) {
 	p := heap.Pop(&m.agenda).(*poll)
 	first := p.interval == 0
 	p.interval = m.intervalOf(p)
-	p.due = now.Add(p.interval) // from launch to launch, so that the period does not drift
+	p.due = m.round(p, now.Add(p.interval/2)) // in the next round, or in the one after it if this poll is a little early
 	if first {
-		p.due = now.Add(phase(p.interval))
+		p.due = m.round(p, now)
 	}
 	l = sortie{poll: p, source: p.source, members: slices.Clone(p.members), interval: p.interval, idle: !m.wanted(p)}
 	if l.idle {
@@ -58,8 +59,14 @@ func (m *LoadMonitor) launch() (l sortie, ok bool) {
 	return l, true
 }
 
-// phase is some time up to an interval: workers that became ready together are asked apart from then on.
-func phase(interval time.Duration) time.Duration { return 1 + rand.N(interval) }
+// round is when a poll has its place in the first round whose place is later than now. Rounds begin an interval apart. The few engines
+// of a small fleet are asked at almost the same time in each, so that their reports can be compared; more are spread, a wide fleet over
+// the whole interval.
+func (m *LoadMonitor) round(p *poll, now time.Time) time.Time {
+	spread := float64(p.interval) * min(1, float64(len(m.polls))/wideFleet)
+	before := m.began.Add(time.Duration(p.lot*spread) - p.interval)
+	return before.Add(now.Sub(before).Truncate(p.interval) + p.interval)
+}
 
 // release gives the place of a poll to another one.
 func (m *LoadMonitor) release() {
@@ -153,7 +160,7 @@ func (m *LoadMonitor) join(w *Worker) {
 	base := w.endpoint.Base
 	p := m.polls[base]
 	if p == nil {
-		p = &poll{base: base, source: m.newSource(w), appointment: appointment{place: -1}}
+		p = &poll{base: base, source: m.newSource(w), lot: rand.Float64(), appointment: appointment{place: -1}}
 		m.polls[base] = p
 		heap.Push(&m.agenda, p)
 	}
@@ -252,7 +259,8 @@ func (m *LoadMonitor) hasten(g *loadGroup) {
 	for w := range g.members {
 		p := m.polls[w.endpoint.Base]
 		if p.place >= 0 && p.due.Sub(now) > g.interval {
-			p.due = now.Add(phase(g.interval))
+			p.interval = g.interval
+			p.due = m.round(p, now)
 			heap.Fix(&m.agenda, p.place)
 		}
 	}

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	maxPolls = 128             // polls that may be in flight at the same time
-	slowPoll = time.Second     // one that lasts longer gives its place to another
-	staleFor = 3               // intervals after which a report counts for nothing, although no other has come
-	leastGap = 1 * time.Second // shortest interval that a worker may ask for
+	maxPolls  = 128             // polls that may be in flight at the same time
+	slowPoll  = time.Second     // one that lasts longer gives its place to another
+	staleFor  = 3               // intervals after which a report counts for nothing, although no other has come
+	wideFleet = 1000            // engines from which on the polls of a round take the whole interval
+	leastGap  = 1 * time.Second // shortest interval that a worker may ask for
 )
 
 // LoadSettings say how engines are asked for their load.
@@ -25,8 +26,8 @@ type LoadSettings struct {
 	Wanted func() bool
 }
 
-// LoadMonitor polls the engines of ready workers for their load, each at once when its worker becomes ready and then at its
-// interval, at a phase of its own, so that a large fleet is not asked all at the same time. Every result is applied as it comes:
+// LoadMonitor polls the engines of ready workers for their load, each at once when its worker becomes ready and then in rounds, at its
+// interval; a large fleet is not asked all at the same time. Every result is applied as it comes:
 // a report takes the place of the one before; without one the worker has none, and is not overloaded. An engine has one poll in
 // flight at most, is asked once however many of its ranks are registered, and a slow one delays no other.
 //
@@ -40,6 +41,7 @@ type LoadMonitor struct {
 	alarm    alarm
 
 	mu     sync.Mutex // never held while the registry's is taken
+	began  time.Time
 	polls  map[string]*poll
 	groups map[slot]*loadGroup
 	agenda agenda[*poll]
@@ -73,6 +75,7 @@ func (m *LoadMonitor) Interval() time.Duration { return m.settings.Interval }
 // nobody would renew them.
 func (m *LoadMonitor) Run(ctx context.Context, ready func()) error {
 	m.mu.Lock()
+	m.began = time.Now()
 	m.polls, m.groups, m.agenda, m.flying = map[string]*poll{}, map[slot]*loadGroup{}, nil, 0
 	m.mu.Unlock()
 	defer m.forgetAll()
