@@ -63,6 +63,7 @@ func TestC09AModelThatNobodyServesIsNotFound(t *testing.T) {
 
 // C09: a model whose workers are all out is 503 on every route, which clients try again; no worker of another model steps in.
 func TestC09AModelWhoseWorkersAreOutIsUnavailable(t *testing.T) {
+	t.Parallel() // it waits
 	w1 := engine.Start(t, engine.Config{Name: "W1"})
 	w2 := engine.Start(t, engine.Config{Name: "W2", Models: []string{"m2"}})
 	g := start(t, func(c *Config) {

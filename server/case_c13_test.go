@@ -115,6 +115,7 @@ func (g *running) reported(t *testing.T, n int) {
 // Case C13 (probes and load polls without credentials): workers that are named at start have the gateway's key in all that they are
 // asked, on the path that was configured; and what they say of their load is heeded.
 func TestC13EveryQuestionOfAGatewayWithAKeyCarriesIt(t *testing.T) {
+	t.Parallel() // it waits
 	busy, idle := startStrict(t, sharedKey, 8), startStrict(t, sharedKey, 0)
 	g := start(t, func(c *Config) {
 		c13(c)
@@ -146,6 +147,7 @@ func TestC13EveryQuestionOfAGatewayWithAKeyCarriesIt(t *testing.T) {
 
 // C13, second run: a worker has the key of its spec, and another one once that is changed.
 func TestC13AKeyThatIsChangedIsInForceAtOnce(t *testing.T) {
+	t.Parallel() // it waits
 	const second = "second-8c21d4"
 	e := startStrict(t, workersKey, 0)
 	g := start(t, c13)

@@ -231,6 +231,7 @@ func TestC17ARedirectIsHandedOnAndNeverFollowed(t *testing.T) {
 
 // C17: neither do probes, questions at registration and proxied questions follow a redirect with the worker's key.
 func TestC17AProbeDoesNotTakeTheWorkersKeyElsewhere(t *testing.T) {
+	t.Parallel() // it waits
 	elsewhere := startHTTPWorker(t, workerPlan{})
 	w := engine.Start(t, engine.Config{})
 	g := start(t, nil)

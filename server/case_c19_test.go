@@ -129,6 +129,7 @@ func requireSecret(t *testing.T, g *running) {
 // C19: every question that the gateway asks for itself carries the worker's key, DECISIONS.md row 39; an engine that wants a key
 // gets registered, probed and scraped.
 func TestC19EveryQuestionToAWorkerCarriesItsKey(t *testing.T) {
+	t.Parallel() // it waits
 	e := engine.Start(t, engine.Config{APIKey: workersKey})
 	g := keyed(t, func(c *Config) { c.HealthCheckInterval = 1 }, e)
 	require.Equal(t, http.StatusOK, g.get(t, "/engine_metrics").StatusCode)

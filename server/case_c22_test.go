@@ -162,6 +162,7 @@ func TestC22ExpectationsAreAnswered(t *testing.T) {
 // C22 (5), http-dataplane.md section 4: a client that stops in the middle of its body holds nobody else up, may go on, and is answered
 // 408 if it does not; no worker is to blame.
 func TestC22AStalledUploadIsTheClientsOwnAffair(t *testing.T) {
+	t.Parallel() // it waits
 	body := chatOf(16 << 10)
 	for _, way := range ways {
 		t.Run("it may go on, "+way.name, func(t *testing.T) {

@@ -132,6 +132,7 @@ func TestC29ATreeIsBounded(t *testing.T) {
 
 // Case C29, part 2: a prompt that comes again and again counts once.
 func TestC29ARepeatedPromptCountsOnce(t *testing.T) {
+	t.Parallel() // it waits
 	g := startTreed(t, nil, "m1", "m1")
 	one := prompt(rand.New(rand.NewPCG(3, 4)), c29Prompt)
 	next := func(*rand.Rand) string { return one }
@@ -148,6 +149,7 @@ func TestC29ARepeatedPromptCountsOnce(t *testing.T) {
 // Case C29, parts 4 and 5, cache-aware.md section 2.5: of a worker that is removed no entry is left, and nobody chooses it; not after
 // many cycles either.
 func TestC29NothingOfARemovedWorkerIsLeft(t *testing.T) {
+	t.Parallel() // it waits
 	const cycles = 20
 	g := startTreed(t, nil, "m1", "m1")
 	next := func(r *rand.Rand) string { return prompt(r, 200) }
@@ -181,6 +183,7 @@ func TestC29NothingOfARemovedWorkerIsLeft(t *testing.T) {
 
 // Case C29, part 6: where models come and go, there are trees for those that somebody serves.
 func TestC29NoTreeForAModelThatNobodyServes(t *testing.T) {
+	t.Parallel() // it waits
 	g := startTreed(t, func(c *Config) { c.EnableIGW = true }, "m1", "m2", "m3")
 	for i := range 120 {
 		model, status := fmt.Sprint("m", 1+i%3), http.StatusOK

@@ -116,6 +116,7 @@ func (g *running) urls(t testing.TB) (urls []string) {
 
 // Case C30: ranks of an engine that has died are removed, every one of them, and may be added again
 func TestC30RanksOfADeadEngineAreRemoved(t *testing.T) {
+	t.Parallel() // it waits
 	w, _ := dpEngine(t, "127.0.0.1:0")
 	g := start(t, func(c *Config) {
 		c.WorkerURLs, c.DPAware, c.HealthCheckInterval, c.HealthCheckTimeout = []string{w.URL}, true, 1, 1

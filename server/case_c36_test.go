@@ -98,6 +98,7 @@ func (g *running) openStream(t testing.TB, on *engine.Running) (end func()) {
 // Case C36 (series of workers that are gone), telemetry.md section 2, DECISIONS.md row 13: while it drains a worker's series are there
 // and true; when it is gone nothing is left of them, and a stream that ends late brings nothing back; added anew it begins afresh.
 func TestC36SeriesOfAWorkerThatIsGone(t *testing.T) {
+	t.Parallel() // it waits
 	tests := []struct {
 		name    string
 		takeOut func(t *testing.T, g *running, w2 *engine.Running, id string)
@@ -208,6 +209,7 @@ func (g *running) pooled(t testing.TB) (sum float64) {
 
 // C36: a worker that is replaced is the same one to whoever watches: its gauges stay, each once, and its counters go on.
 func TestC36SeriesOfAWorkerThatIsReplaced(t *testing.T) {
+	t.Parallel() // it waits
 	g, w2, id := twoMeasured(t)
 	end := g.openStream(t, w2)
 	before, _ := g.numbers(t)

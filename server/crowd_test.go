@@ -39,6 +39,7 @@ func crowd(t testing.TB, g *running, n int) []net.Conn {
 // DECISIONS.md row 38: clients that send nothing, or a byte of a head now and then, are closed in time, all of them, and nobody else
 // notices them.
 func TestACrowdThatSendsNextToNothingIsClosedAndHoldsUpNobody(t *testing.T) {
+	t.Parallel() // it waits
 	const silent, dribbling = 1000, 1000
 	g := start(t, func(c *Config) { c.HeaderReadTimeout = 2 }, engine.Start(t, engine.Config{}))
 	conns := crowd(t, g, silent+dribbling)

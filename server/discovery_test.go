@@ -86,6 +86,7 @@ func (g *running) logs(t testing.TB, text string) {
 
 // capture.md section 8: workers come, change and go with the file.
 func TestWorkersFollowAFile(t *testing.T) {
+	t.Parallel() // it waits
 	one, two := engine.Start(t, engine.Config{Models: []string{"m1"}}), engine.Start(t, engine.Config{Models: []string{"m2"}})
 	g, file := startListed(t, nil)
 	g.logs(t, "no workers discovered yet")
@@ -119,6 +120,7 @@ func TestWorkersFollowAFile(t *testing.T) {
 
 // capture.md section 8, DECISIONS.md row 46: what cannot be read changes nothing.
 func TestAFileThatIsWrongKeepsTheWorkers(t *testing.T) {
+	t.Parallel() // it waits
 	one := engine.Start(t, engine.Config{})
 	g, file := startListed(t, nil)
 	file.lists(listing(one.URL))
@@ -144,6 +146,7 @@ func TestAFileThatIsWrongKeepsTheWorkers(t *testing.T) {
 
 // DECISIONS.md row 46: most workers at once do not leave before the file has been read once more.
 func TestAFileWithoutMostWorkersIsReadTwice(t *testing.T) {
+	t.Parallel() // it waits
 	fleet := fleetOf(t, 3)
 	g, file := startListed(t, nil)
 	file.lists(listing(fleet[0].URL), listing(fleet[1].URL), listing(fleet[2].URL))
@@ -163,6 +166,7 @@ func TestAFileWithoutMostWorkersIsReadTwice(t *testing.T) {
 // capture.md section 8; discovery.md section 11: what a person does to a worker of the file does not last, and what the file does not
 // name is left alone.
 func TestAWorkerOfTheFileComesBackAndOthersStay(t *testing.T) {
+	t.Parallel() // it waits
 	listed, named, posted := engine.Start(t, engine.Config{}), engine.Start(t, engine.Config{}), engine.Start(t, engine.Config{})
 	g, file := startListed(t, func(c *Config) { c.WorkerURLs = []string{named.URL} })
 	g.enrol(t, posted.URL)

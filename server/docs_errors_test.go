@@ -17,6 +17,7 @@ import (
 
 // STYLE.md, section i; http-dataplane.md, section 15
 func TestPageOfErrors(t *testing.T) {
+	t.Parallel()
 	m := mintIn(loaded(t))
 	found := m.entries()
 	require.Empty(t, m.complaints)

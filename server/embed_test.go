@@ -166,6 +166,7 @@ func TestABrokenStreamIsCutThroughSomebodysServer(t *testing.T) {
 
 // http-dataplane.md section 3: a body that stops arriving is 408, whoever has accepted the connection.
 func TestABodyThatStallsIsGivenUpInSomebodysServer(t *testing.T) {
+	t.Parallel() // it waits
 	w := engine.Start(t, engine.Config{})
 	srv := hosted(t, embed(t, func(c *Config) { c.BodyStallTimeout = 1 }, w.URL).Handler())
 	c := (&running{URL: srv.URL}).dial(t)

@@ -103,6 +103,7 @@ func TestADeadlineIsKeptThatIsAsGood(t *testing.T) {
 
 // http-dataplane.md does not know these limits; DECISIONS 38.
 func TestAClientThatSendsNothingIsTimedOutAndCounted(t *testing.T) {
+	t.Parallel() // it waits
 	tests := []struct{ name, sent, kind string }{
 		{"a connection that sends nothing", "", "header_read"},
 		{"a head that does not end", "GET /health HTTP/1.1\r\nHost: x\r\n", "header_read"},

@@ -84,6 +84,7 @@ func TestReadinessFollowsTheRegistry(t *testing.T) {
 
 // DECISIONS.md row 41: a startup worker that is not there does not hold the others up.
 func TestReadinessDoesNotWaitForAWorkerThatIsDown(t *testing.T) {
+	t.Parallel() // it waits
 	up, down := engine.Start(t, engine.Config{}), engine.Start(t, engine.Config{})
 	down.Down()
 	g := start(t, nil, up, down)

@@ -121,6 +121,7 @@ func TestShutdownEndsWhenNothingIsInFlight(t *testing.T) {
 
 // workers.md section 21: what does not end in time is cut, visibly, and counted.
 func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel() // it waits
 	p, _ := playedStream(t)
 	g := startPuppets(t, func(c *Config) { c.ShutdownGracePeriod = 1 }, p)
 	g.settle = 0

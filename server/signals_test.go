@@ -120,6 +120,7 @@ func (p *process) ends(t *testing.T) {
 
 // workers.md section 21, http-dataplane.md section 13, cli.md section 9: one signal, and what becomes of streams and new connections.
 func TestOneSignalEndsAProcessInOrder(t *testing.T) {
+	t.Parallel() // it waits
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(free.Addr().String())

@@ -153,6 +153,7 @@ func TestTheServersCertificateIsReplacedWithoutARestart(t *testing.T) {
 
 // The same over the wire, with the look once a second that it is in earnest.
 func TestNewConnectionsGetTheNewCertificate(t *testing.T) {
+	t.Parallel() // it waits
 	a := newAuthority(t)
 	first := a.issue(t, "first")
 	g := startSecure(t, a, first, nil)
@@ -242,6 +243,7 @@ func TestACertificateComesWithItsKey(t *testing.T) {
 
 // DECISIONS.md row 38: a client that is slow with its handshake is closed and counted, and holds up nobody.
 func TestASlowHandshakeIsTimedOut(t *testing.T) {
+	t.Parallel() // it waits
 	a := newAuthority(t)
 	g := startSecure(t, a, a.issue(t, "gateway"), func(c *Config) { c.HeaderReadTimeout = 1 })
 	for _, sent := range []string{"", "\x16\x03\x01"} {
@@ -257,6 +259,7 @@ func TestASlowHandshakeIsTimedOut(t *testing.T) {
 
 // workers.md section 21: idle connections over TLS, of either protocol, do not hold the end up; a stream comes to its end.
 func TestShutdownOverTLS(t *testing.T) {
+	t.Parallel() // it waits
 	a := newAuthority(t)
 	p, finish := playedStream(t)
 	g := startSecure(t, a, a.issue(t, "gateway"), long, p.URL)

@@ -14,6 +14,7 @@ import (
 // http-dataplane.md section 12.3: a worker that wants to see a certificate is shown it, and one whose authority was named is believed,
 // by everything that asks workers: registrations, requests, probes, polls and proxied questions, over HTTP/1.1 and HTTP/2.
 func TestWorkersAreShownTheCertificateByWhoeverAsks(t *testing.T) {
+	t.Parallel() // it waits
 	a := newAuthority(t)
 	mine := a.issue(t, "gateway")
 	for _, how := range []struct{ name, spec string }{
@@ -95,6 +96,7 @@ func TestAWorkerThatCannotBeReachedOverTLSIsABadGateway(t *testing.T) {
 
 // http-dataplane.md section 12.3: what workers are shown and believed is replaced while the gateway runs.
 func TestCertificatesForWorkersAreReplacedWithoutARestart(t *testing.T) {
+	t.Parallel() // it waits
 	old, young := newAuthority(t), newAuthority(t)
 	mine := old.issue(t, "gateway")
 	theirs := func(a *authority) *tls.Config {

@@ -338,6 +338,7 @@ func TestARefusedRequestIsTraced(t *testing.T) {
 
 // telemetry.md, section 6.1: a collector that is not there harms nobody.
 func TestWithoutACollectorRequestsAreServed(t *testing.T) {
+	t.Parallel() // it waits
 	g := start(t, func(cfg *Config) { cfg.EnableTrace, cfg.OTLPTracesEndpoint = true, "127.0.0.1:1" }, engine.Start(t, engine.Config{}))
 	for range 5 {
 		require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)

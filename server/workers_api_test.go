@@ -74,6 +74,7 @@ func (g *running) becomes(t testing.TB, id, status string) (w shownWorker) {
 
 // workers.md section 18
 func TestAWorkerIsAddedInTheBackground(t *testing.T) {
+	t.Parallel() // it waits
 	e := engine.Start(t, engine.Config{Models: []string{"m1"}})
 	e.SetFaults(engine.Fault{Path: "/health", Status: 503})
 	g := start(t, nil)
@@ -123,6 +124,7 @@ func TestAWorkerIsAddedInTheBackground(t *testing.T) {
 
 // workers.md section 18: why a registration failed is in the log alone.
 func TestAWorkerThatNeverComesUpIsForgotten(t *testing.T) {
+	t.Parallel() // it waits
 	e := engine.Start(t, engine.Config{})
 	e.Down()
 	g := start(t, func(c *Config) { c.StartupTimeout = 1 })
@@ -139,6 +141,7 @@ func TestAWorkerThatNeverComesUpIsForgotten(t *testing.T) {
 
 // DECISIONS.md row 28, workers.md section 18
 func TestWhatIsNoWorkerIsRefused(t *testing.T) {
+	t.Parallel() // it waits
 	g := start(t, func(c *Config) { c.MaxPayloadSize, c.BodyStallTimeout = 1000, 1 })
 	tests := []struct {
 		name, body, contentType string
@@ -290,6 +293,7 @@ func TestAWorkerDrainsBeforeItLeaves(t *testing.T) {
 
 // workers.md section 17
 func TestAWorkerLeavesAtOnceWhenThereIsNothingToWaitFor(t *testing.T) {
+	t.Parallel() // it waits
 	tests := []struct {
 		name, settle string
 		status       workers.Status
