@@ -38,7 +38,7 @@ func (c *replayCmd) check() error {
 	if err := known("--workload", c.Workload, replay.Workloads()); err != nil {
 		return err
 	}
-	if err := known("--policy", c.Policy, policy.Names()); err != nil {
+	if err := known("--policy", c.Policy, policies()); err != nil {
 		return err
 	}
 	if err := positive("--engines", c.Engines); err != nil {
@@ -69,9 +69,12 @@ func known(flag string, names, all []string) error {
 	return nil
 }
 
+// policies are all that there are, and what they are compared with.
+func policies() []string { return append(policy.Names(), replay.WholeCacheAware) }
+
 func (c *replayCmd) config(progress io.Writer) replay.Config {
 	if c.All {
-		c.Workload, c.Policy = replay.Workloads(), nil
+		c.Workload, c.Policy = replay.Workloads(), policies()
 	}
 	seeds := make([]uint64, c.Seeds)
 	for i := range seeds {

@@ -79,7 +79,8 @@ func TestReplayAllIsEverything(t *testing.T) {
 	c := replayCmd{All: true, Workload: []string{"conv"}, Policy: []string{"random"}, Seed: 4, Seeds: 3}
 	got := c.config(nil)
 	require.Equal(t, replay.Workloads(), got.Workloads)
-	require.Empty(t, got.Policies, "none named is all")
+	require.Subset(t, got.Policies, policy.Names())
+	require.Contains(t, got.Policies, replay.WholeCacheAware, "what least_work is held to")
 	require.Equal(t, []uint64{4, 5, 6}, got.Seeds)
 }
 
@@ -92,7 +93,7 @@ func TestReplayAllSaysWhatHolds(t *testing.T) {
 	require.NoError(t, simulate(t, &stdout, &stderr, "--all", "--engines", "1", "--length", "0.01", "--load", "0.7", "--json"))
 	var rows []replay.Row
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &rows))
-	require.Len(t, rows, len(replay.Workloads())*(1+len(policy.Names())))
+	require.Len(t, rows, len(replay.Workloads())*(1+len(policies())))
 	require.Contains(t, stderr.String(), "what least_work is held to")
 	require.Contains(t, stderr.String(), "(of 6)", "a case for each workload")
 }

@@ -112,14 +112,17 @@ func (p *cacheAware) choose(x *pipeline.Exchange, among workers.List, v *visit) 
 	a := p.scratch.Get().(*affinity)
 	defer p.scratch.Put(a)
 	how = fallback
-	held := 0.0 // share of the prompt that the chosen worker's cache is believed to hold
+	held := 0.0 // share of the prompt that need not be computed
 	if a.find(v, among, p.CacheThreshold) {
 		g := p.gate(a, among)
 		switch {
 		case a.widen(g, among):
 			how = spill
 		case a.group(g, p.preference(v)):
-			how, held = treeMatch, a.ratio
+			how = treeMatch
+			if !p.CountHeld {
+				held = a.ratio
+			}
 		default:
 			how = spill
 			a.cool(g, among)

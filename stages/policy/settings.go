@@ -19,6 +19,7 @@ type Settings struct {
 	OverloadTokenUsage   float64       // KV usage above which affinity is dropped; 1 and more is off
 	OverlapDecay         float64       // 0 is off
 	SelectionTemperature float64       // 0 is off
+	CountHeld            bool          // requests count whole until the next report, what their worker holds of the prompt included
 	EvictionInterval     time.Duration // of index, pins and placements; 0 is never
 	MaxTreeSize          int64         // characters or tokens of one tree
 	IndexMemory          int64         // bytes that all indexes of the process may take

@@ -64,8 +64,8 @@ type sheet [measures]measure
 func newSheet(poll time.Duration) *sheet {
 	return &sheet{
 		byOracle:            {name: "capacity by the oracle's", bound: 0.90, mean: 0.95},
-		byCacheAware:        {name: fmt.Sprintf("capacity by cache_aware's, %s between reports", poll), bound: 1.05},
-		byFreshCacheAware:   {name: fmt.Sprintf("capacity by cache_aware's, %s between reports", freshPoll), bound: 1, mean: 1.03},
+		byCacheAware:        {name: fmt.Sprintf("capacity by %s's, %s between reports", WholeCacheAware, poll), bound: 1.05},
+		byFreshCacheAware:   {name: fmt.Sprintf("capacity by %s's, %s between reports", WholeCacheAware, freshPoll), bound: 1, mean: 1.03},
 		cachedOfConv:        {name: "cached share by the oracle's, conv, up to 70 % load", bound: 0.85},
 		cachedOfOthers:      {name: "cached share by the oracle's, others, up to 70 % load", bound: 0.95},
 		tail:                {name: "p99 TTFT by the best of the other policies, 70 % load", bound: 1.10, mean: 0.95, atMost: true},
@@ -156,7 +156,7 @@ func (l *lab) trials(ctx context.Context, rows []Row) (t trials, err error) {
 		lab    *lab
 		policy string
 		found  *float64
-	}{{&fresh, "cache_aware", &t.fresh}, {&slow, knee, &t.slow}, {&wrong, knee, &t.wrong}}
+	}{{&fresh, WholeCacheAware, &t.fresh}, {&slow, knee, &t.slow}, {&wrong, knee, &t.wrong}}
 	err = each(ctx, len(all), len(all), func(ctx context.Context, i int) (err error) {
 		if known := rowsOf(rows, all[i].policy); len(known) > 0 {
 			*all[i].found, err = all[i].lab.capacity(ctx, all[i].policy, known[0].Capacity)
@@ -185,7 +185,7 @@ func (m *sheet) group(rows []Row, t trials) {
 	where := fmt.Sprintf("%s, %d engines, seed %d", own[0].Workload, own[0].Engines, own[0].Seed)
 	capacity := own[0].Capacity
 	m[byOracle].add(own[0].VsOracle, where)
-	if others := rowsOf(rows, "cache_aware"); len(others) > 0 {
+	if others := rowsOf(rows, WholeCacheAware); len(others) > 0 {
 		m[byCacheAware].add(capacity/others[0].Capacity, where)
 	}
 	if t.fresh > 0 {

@@ -43,7 +43,7 @@ func TestABarHoldsUpToItsBound(t *testing.T) {
 			return []Row{row(knee, 1, func(r *Row) { r.VsOracle = v })}
 		}, nil},
 		{"capacity against cache_aware is at least 1.05", byCacheAware, 0, 10.5, 10.4, func(v float64) []Row {
-			return []Row{row(knee, 1, func(r *Row) { r.Capacity = v }), row("cache_aware", 1, same)}
+			return []Row{row(knee, 1, func(r *Row) { r.Capacity = v }), row(WholeCacheAware, 1, same)}
 		}, nil},
 		{"with fresh reports at least 1", byFreshCacheAware, 0, 10, 10.1, func(float64) []Row {
 			return []Row{row(knee, 1, same)}
@@ -117,7 +117,7 @@ func TestABarNamesTheWorstCase(t *testing.T) {
 // The bars are those of all that was run, with the runs that they need beside.
 func TestBarsMakeTheRunsThatTheyNeed(t *testing.T) {
 	c := Config{
-		Workloads: []string{"hot", "bursts"}, Policies: []string{"least_work", "cache_aware"}, Engines: []int{2}, Seeds: []uint64{1},
+		Workloads: []string{"hot", "bursts"}, Policies: []string{"least_work", WholeCacheAware}, Engines: []int{2}, Seeds: []uint64{1},
 		Loads: []float64{0.7, 1}, Length: 0.05, Poll: 10 * time.Second, Settings: Defaults(),
 	}
 	rows, err := Run(t.Context(), c)
@@ -130,8 +130,8 @@ func TestBarsMakeTheRunsThatTheyNeed(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s: %d", b.Measure, b.Cases))
 	}
 	require.Equal(t, []string{
-		"capacity by the oracle's: 2", "capacity by the oracle's: 2", "capacity by cache_aware's, 10s between reports: 2",
-		"capacity by cache_aware's, 1s between reports: 2", "capacity by cache_aware's, 1s between reports: 2",
+		"capacity by the oracle's: 2", "capacity by the oracle's: 2", "capacity by cache_aware_whole's, 10s between reports: 2",
+		"capacity by cache_aware_whole's, 1s between reports: 2", "capacity by cache_aware_whole's, 1s between reports: 2",
 		"cached share by the oracle's, others, up to 70 % load: 2", "p99 TTFT by the best of the other policies, 70 % load: 2",
 		"p99 TTFT by the best of the other policies, 70 % load: 2", "p99 TTFT by the best of the other policies, at the knee: 2",
 		"imbalance from 70 % load, up to 8 engines: 4", "capacity with one engine at half speed, by its own: 2",

@@ -43,8 +43,15 @@ type gateway struct {
 
 const modelName = "model"
 
+// WholeCacheAware is the name of cache_aware as other gateways have it: a request counts whole until the next report of its worker, what
+// that holds of the prompt included. least_work is held to bars beside this one.
+const WholeCacheAware = "cache_aware_whole"
+
 func newGateways(r *run, name string, settings policy.Settings) (*gateways, error) {
 	settings.Chance = policy.NewChance(r.seed + 1)
+	if name == WholeCacheAware {
+		name, settings.CountHeld = "cache_aware", true
+	}
 	g := &gateways{run: r}
 	for range max(1, r.gateways) {
 		one, err := newGateway(r, name, settings)
