@@ -12,6 +12,7 @@ type CacheConfig struct {
 	OverloadTokenUsage   float64 `name:"overload-token-usage-threshold" default:"1.0" help:"KV cache usage of the fullest worker, a share above 0, from which they do. 1.0 and more: never."`
 	OverlapDecay         float64 `name:"overlap-decay" default:"0" help:"How much a worker's backlog takes from the worth of what it has cached (at least 0). 0: nothing."`
 	SelectionTemperature float64 `name:"selection-temperature" default:"0" help:"How much chance has a say among workers that have cached different parts of a prompt (at least 0). 0: none, the largest part wins."`
+	CountHeld            bool    `name:"cache-count-held" help:"Count a request whole until its worker's next load report, what the worker has cached of the prompt included; else only the rest counts."`
 	EvictionInterval     Seconds `name:"eviction-interval" aliases:"eviction-interval-secs" default:"60" help:"Seconds between rounds that shorten the index of prompts and drop idle routing keys. 0: no idle key is dropped; cache_aware needs at least 1."`
 	MaxTreeSize          int64   `name:"max-tree-size" default:"67108864" help:"Characters, or tokens, to which a round shortens the index of a model (at least 1)."`
 	IndexMemory          int64   `name:"index-memory-bytes" default:"1073741824" help:"Bytes (at least 1) that the indexes of all models may take together, at any time."`

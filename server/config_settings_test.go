@@ -25,7 +25,7 @@ func TestPolicySettingsAreThoseOfTheFlags(t *testing.T) {
 	cfg := Default()
 	cfg.CacheConfig = CacheConfig{
 		CacheThreshold: 0.1, BalanceAbs: 2, BalanceRel: 3, BalanceTokenUsage: 0.4, OverloadTokenUsage: 0.5, OverlapDecay: 6,
-		SelectionTemperature: 7, EvictionInterval: 8, MaxTreeSize: 9, IndexMemory: 10, BlockSize: 11,
+		SelectionTemperature: 7, CountHeld: true, EvictionInterval: 8, MaxTreeSize: 9, IndexMemory: 10, BlockSize: 11,
 	}
 	cfg.PrefixConfig = PrefixConfig{PrefixTokens: 12, PrefixLoadFactor: 13, PrefixBalanceAbs: 14, CacheBoundaries: []int{15, 16}}
 	cfg.WaitConfig = WaitConfig{KVPressureWeight: 17, DefaultThroughput: 18, MeanPrefillTokens: 19, MaxWaiting: 20}
@@ -34,7 +34,7 @@ func TestPolicySettingsAreThoseOfTheFlags(t *testing.T) {
 	got.Shared = policy.Shared{}
 	require.Equal(t, policy.Settings{
 		CacheThreshold: 0.1, BalanceAbs: 2, BalanceRel: 3, BalanceTokenUsage: 0.4, OverloadTokenUsage: 0.5, OverlapDecay: 6,
-		SelectionTemperature: 7, EvictionInterval: 8 * time.Second, MaxTreeSize: 9, IndexMemory: 10, BlockSize: 11,
+		SelectionTemperature: 7, CountHeld: true, EvictionInterval: 8 * time.Second, MaxTreeSize: 9, IndexMemory: 10, BlockSize: 11,
 		PrefixTokens: 12, PrefixLoadFactor: 13, PrefixBalanceAbs: 14, Boundaries: []int{15, 16},
 		KVPressureWeight: 17, DefaultThroughput: 18, MeanPrefillTokens: 19, MaxWaiting: 20,
 		Sticky: true, Assignment: policy.AssignMinGroup, MaxIdle: 21 * time.Second, RoutingKeyNames: []string{"X-A"},

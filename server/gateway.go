@@ -161,7 +161,7 @@ func policySettings(cfg *Config, log *slog.Logger, metrics *telemetry.Metrics) p
 	s.CacheThreshold, s.BalanceAbs, s.BalanceRel = cfg.CacheThreshold, cfg.BalanceAbs, cfg.BalanceRel
 	s.BucketRel = cfg.BalanceRel
 	s.BalanceTokenUsage, s.OverloadTokenUsage = cfg.BalanceTokenUsage, cfg.OverloadTokenUsage
-	s.OverlapDecay, s.SelectionTemperature = cfg.OverlapDecay, cfg.SelectionTemperature
+	s.OverlapDecay, s.SelectionTemperature, s.CountHeld = cfg.OverlapDecay, cfg.SelectionTemperature, cfg.CountHeld
 	s.EvictionInterval, s.MaxTreeSize = cfg.EvictionInterval.Duration(), cfg.MaxTreeSize
 	s.IndexMemory, s.BlockSize = cfg.IndexMemory, cfg.BlockSize
 	s.PrefixTokens, s.PrefixLoadFactor, s.PrefixBalanceAbs = cfg.PrefixTokens, cfg.PrefixLoadFactor, cfg.PrefixBalanceAbs

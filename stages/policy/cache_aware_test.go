@@ -332,6 +332,18 @@ func TestFullKVCachesTurnAffinityOff(t *testing.T) {
 	}
 }
 
+// cache-aware.md, section 3, rule 7: of a prompt that the worker holds the rest is credited, or all of it.
+func TestWhatIsHeldCountsOnlyIfThatIsAsked(t *testing.T) {
+	for held, want := range map[bool]float64{false: 160, true: 160 + 160} { // the first choice is of a prompt that nobody holds
+		c := newCached(t, 1, func(s *Settings) { s.CountHeld = held })
+		c.queue(0)
+		prompt := sequence(0, 160)
+		c.choose(prompt)
+		c.choose(prompt)
+		require.InDelta(t, want, c.scorer.account(c.all[0], c.all[0].Report()).credit, 1, "counted: %t", held)
+	}
+}
+
 // cache-aware.md, section 3, and policies.md, section 17: the checks of decay.
 func TestAQueueTakesAwayFromAPrefix(t *testing.T) {
 	require.InDelta(t, 0.909, 10/11.0*preference{decay: 0, block: 16, blocks: 20}.remainder(3200), 1e-3)

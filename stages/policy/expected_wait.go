@@ -81,7 +81,8 @@ func newBuiltInWait(clock func() time.Time) *expectedWait {
 }
 
 // pick chooses among the candidates, or those of them at the given places (nil is all), and credits the winner with the request's
-// tokens (0 is unknown), or what is left of them if its cache holds a share of the prompt. It returns the winner's place among the candidates; -1 if there is none, or all are over the cap.
+// tokens (0 is unknown), without the share of them that it holds. It returns the winner's place among the candidates; -1 if there is
+// none, or all are over the cap.
 func (s *expectedWait) pick(x *pipeline.Exchange, among workers.List, members []int, tokens int64, held float64) int {
 	place, _ := s.choose(x, among, members, tokens, held)
 	return place
