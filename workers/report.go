@@ -2,6 +2,7 @@ package workers
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -120,6 +121,11 @@ func (r *Report) QueuedTokens(mean int64) int64 {
 		}
 	}
 	return sum
+}
+
+// CountsTokens tells whether the engine says how many prompt tokens wait, in each of its ranks. No report says nothing.
+func (r *Report) CountsTokens() bool {
+	return r != nil && len(r.Ranks) > 0 && !slices.ContainsFunc(r.Ranks, func(l RankLoad) bool { return l.Sent&SentWaitingTokens == 0 })
 }
 
 // Absolute tells whether the report has numbers of tokens, and not only shares.

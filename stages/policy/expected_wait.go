@@ -101,19 +101,29 @@ func (s *expectedWait) choose(x *pipeline.Exchange, among workers.List, members 
 		s.explain(x.Explain, among, members, &b)
 	}
 	if place >= 0 && !x.DryRun {
-		s.charge(among.At(place), uncached(s.weigh(x, tokens), held))
+		w := among.At(place)
+		s.charge(w, uncached(s.weigh(x, w, tokens), held))
 	}
 	return place, score
 }
 
 var undisclosed pipeline.Exchange // stands for no exchange; only read
 
-// weigh is what a request is credited with. A hint is only the head of a prompt.
-func (s *expectedWait) weigh(x *pipeline.Exchange, tokens int64) int64 {
-	if tokens <= 0 || x.Prompt.Hinted {
+// weigh is what a worker is credited with for a request. A hint is only the head of a prompt. What is not known is the mean, but no more
+// tokens than the body has bytes where the engine reports tokens; where it reports requests, one in its queue stands for the mean as well.
+func (s *expectedWait) weigh(x *pipeline.Exchange, w *workers.Worker, tokens int64) int64 {
+	switch {
+	case x.Prompt.Hinted:
 		return max(tokens, s.meanPrefill)
+	case tokens > 0:
+		return tokens
+	case x.Client == nil:
+		return s.meanPrefill
 	}
-	return tokens
+	if bytes := x.Client.ContentLength(); bytes > 0 && w.Report().CountsTokens() {
+		return min(bytes, s.meanPrefill)
+	}
+	return s.meanPrefill
 }
 
 // uncached is how many of so many tokens are to be computed, at least one.

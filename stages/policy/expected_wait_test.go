@@ -23,6 +23,14 @@ func load(tokens int64, usage, throughput float64) workers.RankLoad {
 	return workers.RankLoad{WaitingTokens: tokens, Usage: usage, Throughput: throughput}
 }
 
+// sized is a client whose request has a body of so many bytes.
+type sized struct {
+	pipeline.Client
+	bytes int64
+}
+
+func (c sized) ContentLength() int64 { return c.bytes }
+
 // waiting is a rank of an engine that counts requests, not tokens.
 func waiting(requests int64, usage, throughput float64) workers.RankLoad {
 	return workers.RankLoad{Waiting: requests, Usage: usage, Throughput: throughput}
@@ -283,6 +291,21 @@ func TestTheWinnerIsCredited(t *testing.T) {
 		require.InDelta(t, 1024, scores(t, s, all)[0], 1e-6)
 		s.pick(hinted, workers.ListOf(all...), nil, 3000, 0)
 		require.InDelta(t, 4024, scores(t, s, all)[0], 1e-6)
+	})
+	t.Run("a short body bounds what is not known, where the engine reports tokens", func(t *testing.T) {
+		tokens, requests := load(0, 0, 1), load(0, 0, 1)
+		tokens.Sent = workers.SentWaiting | workers.SentWaitingTokens
+		requests.Sent = workers.SentWaiting
+		for _, tt := range []struct {
+			load  workers.RankLoad
+			bytes int64
+			want  float64
+		}{{tokens, 100, 100}, {tokens, 5000, 1024}, {tokens, -1, 1024}, {requests, 100, 1024}} {
+			all := in(t, reported(tt.load))
+			s := newBuiltInWait(nil)
+			s.pick(&pipeline.Exchange{Client: sized{bytes: tt.bytes}}, workers.ListOf(all...), nil, 0, 0)
+			require.InDelta(t, tt.want, scores(t, s, all)[0], 1e-6)
+		}
 	})
 	t.Run("of a prompt that is held the rest counts", func(t *testing.T) {
 		all := in(t, reported(load(0, 0, 1)))
