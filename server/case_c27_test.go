@@ -105,11 +105,13 @@ func unlike(i int) string {
 	return fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":"%c%s"}]}`, 0x4e00+i, strings.Repeat(fmt.Sprint(" word ", i), 20))
 }
 
-// Case C27, part 4: a prompt that nobody knows does not go to a worker because it knows little. The first one has had six requests, which
-// never end; each of the others a large prompt twice, which is done.
+// Case C27, part 4: a prompt that nobody knows does not go to a worker because it knows little. The first one has had six long requests,
+// which never end; each of the others a large prompt twice, which is done.
 func TestC27ABusyWorkerGetsTheFewestMisses(t *testing.T) {
 	g, all := startSpread(t, engine.Fault{HangHeadMillis: -1}, 1)
-	g.hold(t, 6)
+	g.holdEach(t, 6, 6, chatPath, func(i int) string {
+		return fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":%q}]}`, strings.Repeat(fmt.Sprint(i, " never ends "), 100))
+	})
 	all[0].SetFaults() // of those that come now
 	for range 3 {
 		e := engine.Start(t, engine.Config{Keep: -1})
