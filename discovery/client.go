@@ -63,8 +63,13 @@ func codecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }
 
-// close gives back the connections that nobody uses.
-func (c *client) close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
+// close gives back the connections that nobody uses, and a moment later once more: one whose request was cancelled just now is in use
+// for that long.
+func (c *client) close() {
+	idle := func() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
+	idle()
+	time.AfterFunc(100*time.Millisecond, idle)
+}
 
 // podClient lists and watches the pods of one namespace, or of all, that pass a filter.
 type podClient struct {
