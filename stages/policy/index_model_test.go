@@ -230,9 +230,9 @@ func TestAPrefixIsThereWhileItIsSplit(t *testing.T) {
 
 // A prompt of any shape costs what its length costs.
 func TestNoPromptBlowsTheIndexUp(t *testing.T) {
-	size := 10 << 20
+	size, prefixes := 10<<20, 5000
 	if raceEnabled {
-		size = 1 << 20
+		size, prefixes = 1<<20, 1000
 	}
 	noise := make([]byte, size)
 	for i := range noise {
@@ -264,10 +264,10 @@ func TestNoPromptBlowsTheIndexUp(t *testing.T) {
 	}
 	t.Run("every prefix of a prompt", func(t *testing.T) {
 		r := newRig(t, 1, Settings{})
-		for i := range 5000 {
+		for i := range prefixes {
 			r.put(textPrompt(string(repeated[:i+1])), 0)
 		}
-		require.Equal(t, 5000, r.total())
+		require.Equal(t, prefixes, r.total())
 		r.shrink(0)
 		r.audit()
 	})
