@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
+	"github.com/smg-go/smg/stages"
 	"github.com/smg-go/smg/workers"
 )
 
@@ -190,7 +191,7 @@ func TestACordonedWorkerIsExplained(t *testing.T) {
 
 	e := g.explained(t, "", hello)
 	require.Equal(t, []string{fleet[1].URL}, urls(e.Candidates))
-	require.Equal(t, []ExplainedLeaving{{named(leaving), "available", "cordoned: discovery does not want it any more"}}, e.LeftOut)
+	require.Equal(t, []stages.ExplainedLeaving{{ExplainedWorker: named(leaving), Stage: "available", Reason: "cordoned: discovery does not want it any more"}}, e.LeftOut)
 	require.Equal(t, fleet[1].URL, e.Choice.URL)
 	shown := decode[map[string]any](t, g.get(t, "/workers/"+leaving.ID().String()))
 	require.Equal(t, true, shown["cordoned"])

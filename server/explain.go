@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/stages"
 )
 
 // explainedByDefault is the route that POST /explain explains if it is not told another one.
@@ -83,7 +84,7 @@ func hasStage(c *pipeline.Chain, name string) bool {
 }
 
 // rehearse takes the request of x through a chain without consequences.
-func (g *gateway) rehearse(chain *pipeline.Chain, x *pipeline.Exchange, body []byte) Explanation {
+func (g *gateway) rehearse(chain *pipeline.Chain, x *pipeline.Exchange, body []byte) stages.Explanation {
 	method, path, _ := strings.Cut(chain.Route(), " ")
 	dry := &pipeline.Exchange{
 		Client: &rehearser{Client: x.Client, method: method, path: path, body: bytes.NewReader(body), length: int64(len(body))},
@@ -91,7 +92,7 @@ func (g *gateway) rehearse(chain *pipeline.Chain, x *pipeline.Exchange, body []b
 	}
 	dry.BeginAttempt()
 	err := chain.Run(dry)
-	answer := newExplanation(chain.Route(), dry, err)
+	answer := stages.NewExplanation(chain.Route(), dry, err)
 	if answer.Policy == "" && dry.Pool.Len() > 0 {
 		answer.Policy = g.policies.For(dry.Model).Name()
 	}

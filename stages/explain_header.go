@@ -1,16 +1,19 @@
 package stages
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/smg-go/smg/pipeline"
 )
 
-// ExplainHeader answers requests that carry "x-smg-explain: 1" with a header of that name, which says in one line what became of the
-// last attempt: the worker that was chosen, by which policy and with which score, among how many candidates, and how many workers
-// filters have left out. A policy that rates nobody gives no score; if nobody was chosen, there is no choice and no policy.
+// longestExplanation is how many bytes the header has at most: clients and proxies take 8 KiB of all headers and more.
+const longestExplanation = 4 << 10
+
+// ExplainHeader answers requests that carry "x-smg-explain: 1" with a header of that name: the Explanation of the last attempt as JSON in
+// ASCII. One that is longer than 4 KiB names fewer workers, the best ones, and says that it is shortened.
 //
 // It stands behind the retry stage and before the stages that find candidates. Other requests pay for a look at a header; a chain
 // without it pays nothing.
@@ -33,27 +36,44 @@ func (s explainHeader) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	x.Watch(s)
 	err := next(x)
 	if err != nil && x.Status() == 0 {
-		s.tell(x) // nobody has answered yet: the error's response will say it
+		s.tell(x, err) // nobody has answered yet: the error's response will say it
 	}
 	return err
 }
 
 // Head comes before anything of the answer is relayed.
-func (s explainHeader) Head(x *pipeline.Exchange, _ *pipeline.Leg, _ int) { s.tell(x) }
+func (s explainHeader) Head(x *pipeline.Exchange, _ *pipeline.Leg, _ int) { s.tell(x, nil) }
 
 func (explainHeader) FirstByte(*pipeline.Exchange, *pipeline.Leg) {}
 
-func (explainHeader) tell(x *pipeline.Exchange) {
-	var b strings.Builder
-	if leg := x.Legs.Last(); leg != nil {
-		fmt.Fprintf(&b, "choice=%q, policy=%s, ", leg.Worker.URL(), leg.Policy)
-		for _, s := range x.Explain.Scores {
-			if s.Worker == leg.Worker {
-				fmt.Fprintf(&b, "score=%s, ", strconv.FormatFloat(s.Value, 'g', 6, 64))
-				break
-			}
+func (explainHeader) tell(x *pipeline.Exchange, err error) {
+	whole := NewExplanation(x.Client.Method()+" "+x.Client.Path(), x, err)
+	for n := max(len(whole.Candidates), len(whole.LeftOut), len(whole.Scores)); ; n /= 2 {
+		short := whole.shortened(n)
+		text, err := json.Marshal(short)
+		if err != nil {
+			return // it has nothing that JSON cannot say
+		}
+		if value := inASCII(text); len(value) <= longestExplanation || n == 0 {
+			x.Client.SetHeader("X-Smg-Explain", value)
+			return
 		}
 	}
-	fmt.Fprintf(&b, "candidates=%d, left_out=%d, attempt=%d", x.Candidates.Len(), len(x.Explain.LeftOut), x.Number)
-	x.Client.SetHeader("X-Smg-Explain", b.String())
+}
+
+// inASCII is the same JSON with what is not ASCII escaped.
+func inASCII(text []byte) string {
+	b := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case r < utf8.RuneSelf:
+			b = append(b, byte(r))
+		case r < 0x10000:
+			b = fmt.Appendf(b, "\\u%04x", r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, "\\u%04x\\u%04x", high, low)
+		}
+	}
+	return string(b)
 }

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
 )
 
 // explaining is a rig whose chain has the stage.
@@ -17,9 +19,13 @@ func explaining(t *testing.T, n int, configure func(*rigging)) *rig {
 	return r
 }
 
-// told asks for the header, in a request for this model.
-func (r *rig) told(body string) *caller {
-	return r.ask(post(chatPath, body, "X-Smg-Explain", "1"))
+// told asks for the header, in a request with this body.
+func (r *rig) told(t *testing.T, body string) (c *caller, e Explanation) {
+	t.Helper()
+	c = r.ask(post(chatPath, body, "X-Smg-Explain", "1"))
+	value := c.head.Get("X-Smg-Explain")
+	require.NoError(t, json.Unmarshal([]byte(value), &e), value)
+	return c, e
 }
 
 const toModel = `{"model":"%s","messages":[{"role":"user","content":"hi"}]}`
@@ -27,43 +33,106 @@ const toModel = `{"model":"%s","messages":[{"role":"user","content":"hi"}]}`
 // The same as a response header on demand.
 func TestExplainHeaderTellsTheChoice(t *testing.T) {
 	body := fmt.Sprintf(toModel, "m1")
-	t.Run("who was chosen, by which policy, with which score, of how many", func(t *testing.T) {
+	t.Run("who was chosen, by which policy, with which scores, and who was left out", func(t *testing.T) {
 		r := explaining(t, 3, func(s *rigging) { s.policy, s.states = "least_load", []string{"unhealthy"} })
 		r.workers[1].Begin()
-		c := r.told(body)
+		c, e := r.told(t, body)
 		require.Equal(t, 200, c.status)
-		require.Equal(t, fmt.Sprintf("choice=%q, policy=least_load, score=0, candidates=2, left_out=1, attempt=1", r.workers[2].URL()), c.head.Get("X-Smg-Explain"))
+		require.Equal(t, "POST "+chatPath, e.Route)
+		require.Equal(t, "m1", e.Model)
+		require.Equal(t, "least_load", e.Policy)
+		require.Equal(t, []ExplainedWorker{called(r.workers[1]), called(r.workers[2])}, e.Candidates)
+		require.Equal(t, called(r.workers[2]), *e.Choice)
+		require.Equal(t, []ExplainedLeaving{{called(r.workers[0]), "available", "not_ready"}}, e.LeftOut)
+		require.Len(t, e.Scores, 2)
+		require.Equal(t, called(r.workers[2]), e.Scores[0].ExplainedWorker, "the best first")
+		require.Zero(t, *e.Scores[0].Score)
+		require.NotEmpty(t, e.Scores[1].Parts)
+		require.Nil(t, e.Error)
+		require.Equal(t, 1, e.Attempt)
+		require.False(t, e.Shortened)
 		require.Len(t, r.posts(2), 1, "it was no dry run")
 		r.workers[1].End()
 	})
 	t.Run("no score of a policy that gives none", func(t *testing.T) {
-		r := explaining(t, 1, nil)
-		require.Equal(t, fmt.Sprintf("choice=%q, policy=round_robin, candidates=1, left_out=0, attempt=1", r.workers[0].URL()), r.told(body).head.Get("X-Smg-Explain"))
+		_, e := explaining(t, 1, nil).told(t, body)
+		require.Equal(t, "round_robin", e.Policy)
+		require.Empty(t, e.Scores)
 	})
 	t.Run("the attempt whose answer it is", func(t *testing.T) {
 		r := explaining(t, 2, nil)
 		r.engines[0].SetFaults(engine.Fault{Status: 503})
-		c := r.told(body)
+		c, e := r.told(t, body)
 		require.Equal(t, 200, c.status)
-		require.Equal(t, fmt.Sprintf("choice=%q, policy=round_robin, candidates=1, left_out=1, attempt=2", r.workers[1].URL()), c.head.Get("X-Smg-Explain"))
+		require.Equal(t, called(r.workers[1]), *e.Choice)
+		require.Equal(t, []ExplainedLeaving{{called(r.workers[0]), "untried", "tried by this request already"}}, e.LeftOut)
+		require.Equal(t, 2, e.Attempt)
 	})
 	t.Run("of a stream too", func(t *testing.T) {
-		r := explaining(t, 1, nil)
-		require.Contains(t, r.told(stream).head.Get("X-Smg-Explain"), "choice=")
+		_, e := explaining(t, 1, nil).told(t, stream)
+		require.NotNil(t, e.Choice)
 	})
 	t.Run("why nobody was chosen", func(t *testing.T) {
 		r := explaining(t, 2, func(s *rigging) { s.states, s.retry.MaxAttempts = []string{"unhealthy", "open"}, 1 })
-		c := r.told(body)
+		c, e := r.told(t, body)
 		require.Equal(t, "no_available_workers", c.code())
-		require.Equal(t, "candidates=0, left_out=2, attempt=1", c.head.Get("X-Smg-Explain"))
+		require.Nil(t, e.Choice)
+		require.Empty(t, e.Candidates)
+		require.Len(t, e.LeftOut, 2)
+		require.Equal(t, c.code(), e.Error.Code)
 	})
 	t.Run("a worker that nobody reaches", func(t *testing.T) {
 		r := explaining(t, 1, func(s *rigging) { s.retry.MaxAttempts = 1 })
 		r.engines[0].Down()
-		c := r.told(body)
+		c, e := r.told(t, body)
 		require.Equal(t, 502, c.status)
-		require.Contains(t, c.head.Get("X-Smg-Explain"), r.workers[0].URL())
+		require.Equal(t, called(r.workers[0]), *e.Choice)
 	})
+}
+
+// A header has limits: of a large fleet it names the best workers, in bytes that any client can read.
+func TestExplainHeaderFitsIntoAHead(t *testing.T) {
+	const fleet = 200
+	var all []*workers.Worker
+	c := post(chatPath, "{}", "X-Smg-Explain", "1")
+	x := &pipeline.Exchange{Client: c, Asked: "größe 🙂"}
+	err := ExplainHeader().Handle(x, func(x *pipeline.Exchange) error {
+		for i := range fleet {
+			w, err := workers.New(workers.NewSpec(fmt.Sprintf("http://10.0.0.%d:8000", i)), workers.DefaultSettings())
+			require.NoError(t, err)
+			all = append(all, w)
+			x.Explain.Rate(w, float64((i+100)%fleet), pipeline.Part{Name: "queued_wait", Value: float64(i)})
+		}
+		x.Candidates = workers.ListOf(all...)
+		return &pipeline.Error{Status: 503, Code: "no_available_workers", Message: "none"}
+	})
+	require.Error(t, err)
+	value := c.added.Get("X-Smg-Explain")
+	require.LessOrEqual(t, len(value), 4096)
+	require.Greater(t, len(value), 1024, "as many as fit")
+	for _, b := range []byte(value) {
+		require.True(t, b >= ' ' && b <= '~', "%q", b)
+	}
+	var e Explanation
+	require.NoError(t, json.Unmarshal([]byte(value), &e), value)
+	require.True(t, e.Shortened)
+	require.Equal(t, x.Asked, e.Model)
+	require.Equal(t, called(all[100]), e.Scores[0].ExplainedWorker, "the best one")
+	require.Less(t, len(e.Scores), fleet)
+}
+
+// A number that is none has no place in JSON.
+func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
+	w, err := workers.New(workers.NewSpec("http://a:1"), workers.DefaultSettings())
+	require.NoError(t, err)
+	x := &pipeline.Exchange{Explain: &pipeline.Explanation{}}
+	var zero float64
+	x.Explain.Rate(w, 1/zero, pipeline.Part{Name: "a", Value: zero / zero}, pipeline.Part{Name: "b", Value: 2})
+	text, err := json.Marshal(NewExplanation("POST /x", x, nil))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"score":null,"parts":{"a":null,"b":2}`)
+	require.Contains(t, string(text), `"candidates":[],"left_out":[]`)
+	require.Contains(t, string(text), `"choice":null,"error":null`)
 }
 
 func TestExplainHeaderIsForThoseWhoAsk(t *testing.T) {

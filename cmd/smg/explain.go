@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/smg-go/smg/server"
+	"github.com/smg-go/smg/stages"
 )
 
 // explainCmd asks a gateway that runs what it would do with a request.
@@ -42,7 +43,7 @@ func (e *explainCmd) Run(c *cli) error {
 		_, err := c.stdout.Write(append(bytes.TrimRight(answer, "\n"), '\n'))
 		return err
 	}
-	var found server.Explanation
+	var found stages.Explanation
 	if err := json.Unmarshal(answer, &found); err != nil || found.Route == "" {
 		return fmt.Errorf("%s has answered something else than an explanation: %.200q", e.URL, answer)
 	}

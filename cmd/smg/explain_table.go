@@ -10,11 +10,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/smg-go/smg/server"
+	"github.com/smg-go/smg/stages"
 )
 
 // writeExplanation prints an explanation for people: what was asked, each worker of the model with what became of it, the choice.
-func writeExplanation(w io.Writer, e *server.Explanation) error {
+func writeExplanation(w io.Writer, e *stages.Explanation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "route\t%s\n", e.Route)
 	fmt.Fprintf(t, "model\t%s\n", orNone(e.Model, "none named"))
@@ -49,7 +49,7 @@ func orNone(text, none string) string {
 	return text
 }
 
-func choiceOf(e *server.Explanation) string {
+func choiceOf(e *stages.Explanation) string {
 	if e.Choice == nil {
 		return "nobody"
 	}
@@ -57,13 +57,13 @@ func choiceOf(e *server.Explanation) string {
 }
 
 // ratingOf is a candidate's score and what it is made of, "-" if the policy has not rated it. The chosen one says so first.
-func ratingOf(e *server.Explanation, c server.ExplainedWorker) (score, why string) {
+func ratingOf(e *stages.Explanation, c stages.ExplainedWorker) (score, why string) {
 	var reasons []string
 	if e.Choice != nil && e.Choice.ID == c.ID {
 		reasons = append(reasons, "chosen")
 	}
 	score = "-"
-	if i := slices.IndexFunc(e.Scores, func(s server.ExplainedScore) bool { return s.ID == c.ID }); i >= 0 {
+	if i := slices.IndexFunc(e.Scores, func(s stages.ExplainedScore) bool { return s.ID == c.ID }); i >= 0 {
 		score = figure(e.Scores[i].Score)
 		for _, name := range slices.Sorted(maps.Keys(e.Scores[i].Parts)) {
 			reasons = append(reasons, name+" "+figure(e.Scores[i].Parts[name]))
@@ -77,7 +77,7 @@ func ratingOf(e *server.Explanation, c server.ExplainedWorker) (score, why strin
 	return score, strings.Join(reasons, ", ")
 }
 
-func leavingOf(l server.ExplainedLeaving) string { return "left out by " + l.Stage + ": " + l.Reason }
+func leavingOf(l stages.ExplainedLeaving) string { return "left out by " + l.Stage + ": " + l.Reason }
 
 // figure is a number with as many digits as a person wants.
 func figure(v *float64) string {

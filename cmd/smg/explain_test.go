@@ -15,6 +15,7 @@ import (
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
 	"github.com/smg-go/smg/server"
+	"github.com/smg-go/smg/stages"
 )
 
 // asks runs smg explain with this standard input.
@@ -146,15 +147,15 @@ func TestExplainSaysWhatIsWrong(t *testing.T) {
 // A score is printed with what it is made of, and who was left out with the reason.
 func TestTableOfAnExplanation(t *testing.T) {
 	n := func(v float64) *float64 { return &v }
-	a, b, c := server.ExplainedWorker{ID: "1", URL: "http://a:1"}, server.ExplainedWorker{ID: "2", URL: "http://bb:1"}, server.ExplainedWorker{ID: "3", URL: "http://c:1"}
+	a, b, c := stages.ExplainedWorker{ID: "1", URL: "http://a:1"}, stages.ExplainedWorker{ID: "2", URL: "http://bb:1"}, stages.ExplainedWorker{ID: "3", URL: "http://c:1"}
 	var out bytes.Buffer
-	require.NoError(t, writeExplanation(&out, &server.Explanation{
-		Route: "POST /generate", Policy: "least_load", Candidates: []server.ExplainedWorker{a, b}, Choice: &b,
-		Scores: []server.ExplainedScore{
+	require.NoError(t, writeExplanation(&out, &stages.Explanation{
+		Route: "POST /generate", Policy: "least_load", Candidates: []stages.ExplainedWorker{a, b}, Choice: &b,
+		Scores: []stages.ExplainedScore{
 			{ExplainedWorker: a, Score: n(80.0375), Parts: map[string]*float64{"queued": n(80), "kv": n(0.0375)}},
 			{ExplainedWorker: b, Score: n(1.0 / 3), Parts: map[string]*float64{"queued": nil, "kv": n(1e300)}},
 		},
-		LeftOut: []server.ExplainedLeaving{
+		LeftOut: []stages.ExplainedLeaving{
 			{ExplainedWorker: c, Stage: "breaker", Reason: "open"}, {ExplainedWorker: a, Stage: "policy", Reason: "too full"},
 		},
 	}))
