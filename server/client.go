@@ -101,6 +101,10 @@ func (c *client) Read(p []byte) (int, error) {
 	if c.patience > 0 {
 		c.setReadDeadline(time.Now().Add(c.patience))
 	}
+	if c.conn != nil {
+		c.conn.wanted.Store(true)
+		defer c.conn.wanted.Store(false)
+	}
 	n, err := c.r.Body.Read(p)
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -21,7 +22,11 @@ type conn struct {
 	hangups  *hangups     // who watches the connection; nil if net/http does, with its background read
 	place    place        // where hangups knows it
 
-	idle     atomic.Bool     // it waits for a request to begin
+	state    atomic.Int32    // an http.ConnState; until the first request it is new
+	heard    atomic.Bool     // the client has sent something
+	wanted   atomic.Bool     // the read that is under way is of a body that somebody wants
+	leftover atomic.Int64    // when net/http has to be through with a body that nobody wants, in nanoseconds since began; 0: it has not begun
+	cut      atomic.Bool     // it was not: the client may still be sending
 	timedOut func(idle bool) // told once; nil then
 	late     bool            // it has been; of the goroutine that reads, and writes if there is no request
 
@@ -76,26 +81,27 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.guard.err != nil {
 		return 0, c.guard.err
 	}
-	if c.hangups != nil {
-		if len(p) == 1 {
-			return 0, nil
-		}
+	switch background := len(p) == 1; {
+	case background && c.hangups != nil:
+		return 0, nil
+	case !background:
 		c.applyDeadline()
-	} else if d := c.patience.Load(); d > 0 {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Duration(d)))
 	}
 	n, err := c.Conn.Read(p)
 	switch {
 	case err == nil:
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		c.departure.Happen()
+	case c.leftover.Load() > 0:
+		c.cut.Store(true)
 	case c.timedOut != nil && c.hangups != nil && c.patience.Load() == 0 && c.deadline.Load() > 0: // neither a body nor called off
-		c.timedOut(c.idle.Load())
+		c.timedOut(c.is(http.StateIdle))
 		c.timedOut, c.late = nil, true
 	}
 	if n == 0 {
 		return n, err
 	}
+	c.heard.Store(true)
 	good, refused := c.guard.pass(p[:n])
 	if good == 0 && refused != nil {
 		return 0, refused
@@ -118,20 +124,37 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // SetReadDeadline notes the deadline until the connection is read: net/http moves it four times a request, mostly between reads.
 func (c *conn) SetReadDeadline(t time.Time) error {
-	if c.hangups == nil {
+	c.deadline.Store(sinceBegan(t))
+	if c.hangups == nil { // a background read may be waiting
 		return c.Conn.SetReadDeadline(t)
 	}
-	c.deadline.Store(sinceBegan(t))
 	return nil
+}
+
+// leftoverPatience is how long net/http may read a body that nobody wants, which it does before it sends an answer, so that the connection
+// can be used again: long enough for what is on its way, and no client gets an answer late because it has stalled.
+const leftoverPatience = 250 * time.Millisecond
+
+// due is the deadline of a read that begins now; 0 for none, below 0 if reads are called off.
+func (c *conn) due(now int64) int64 {
+	called, patience := c.deadline.Load(), c.patience.Load()
+	switch {
+	case called < 0:
+		return called
+	case called == 0 && c.is(http.StateActive) && !c.wanted.Load():
+		c.leftover.CompareAndSwap(0, now+int64(leftoverPatience))
+		return c.leftover.Load()
+	case patience > 0:
+		return now + patience
+	}
+	return called
 }
 
 // applyDeadline gives the socket the deadline that holds, unless it has one that is as good.
 func (c *conn) applyDeadline() {
-	now, want := sinceBegan(time.Now()), c.deadline.Load()
-	if d := c.patience.Load(); d > 0 {
-		want = now + d
-	}
-	if asGood(c.set, want, now) {
+	now := sinceBegan(time.Now())
+	want := c.due(now)
+	if c.hangups == nil && want == c.deadline.Load() || c.hangups != nil && asGood(c.set, want, now) {
 		return
 	}
 	c.set = want
@@ -175,7 +198,26 @@ func (c *conn) Close() error {
 		c.hangups.remove(c)
 	}
 	c.departure.Happen()
+	if c.cut.Swap(false) {
+		c.linger()
+	}
 	return c.Conn.Close()
+}
+
+// How long, and for how much, a client that was answered while it was sending is listened to.
+const (
+	lingerFor = 500 * time.Millisecond
+	lingerOn  = 256 << 10
+)
+
+// linger lets the client read the answer: to one that still sends, a closed connection is an error at once.
+func (c *conn) linger() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	_ = c.Conn.SetReadDeadline(time.Now().Add(lingerFor))
+	_, _ = io.CopyN(io.Discard, c.Conn, lingerOn)
 }
 
 // endPatience takes the time-out of body reads away.
@@ -185,11 +227,13 @@ func (c *conn) endPatience() {
 	}
 }
 
-// noteState keeps in mind what a connection waits for.
-func noteState(c net.Conn, s http.ConnState) {
-	if own := ownConn(c); own != nil {
-		own.idle.Store(s == http.StateIdle)
-	}
+// is tells what net/http does with the connection.
+func (c *conn) is(s http.ConnState) bool { return http.ConnState(c.state.Load()) == s }
+
+// note keeps in mind what net/http does with the connection now.
+func (c *conn) note(s http.ConnState) (was http.ConnState) {
+	c.leftover.Store(0)
+	return http.ConnState(c.state.Swap(int32(s)))
 }
 
 type connKey struct{}

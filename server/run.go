@@ -70,6 +70,8 @@ type server struct {
 	front   *http.Server
 	aside   *http.Server // serves probes
 	settle  time.Duration
+
+	newcomers newcomers
 }
 
 // listen binds the listeners, the metrics' first, and makes the gateway behind them. Nothing is contacted before all of them are
@@ -78,7 +80,7 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 	log := logs.Target(telemetry.Target)
 	metrics := telemetry.NewMetrics(telemetry.Options{DurationBuckets: cfg.DurationBuckets, Version: Version, Commit: commit()})
 	metrics.WatchLog(logs)
-	s = &server{cfg: cfg, log: log, settle: cfg.SettleWindow()}
+	s = &server{cfg: cfg, log: log, settle: cfg.SettleWindow(), newcomers: newcomers{all: map[*conn]time.Time{}}}
 	defer func() {
 		if err != nil {
 			s.closeListeners()
@@ -114,11 +116,11 @@ func listen(cfg *Config, logs *telemetry.Log) (s *server, err error) {
 		return s, err
 	}
 	s.front = &http.Server{
-		Handler: handler, ConnContext: withConn, ConnState: noteState,
+		Handler: handler, ConnContext: withConn, ConnState: s.newcomers.note,
 		ReadHeaderTimeout: cfg.HeaderReadTimeout.Duration(), IdleTimeout: cfg.IdleConnectionTimeout.Duration(),
 		ErrorLog: slog.NewLogLogger(telemetry.WithTarget(log, "smg::proxy").Handler(), slog.LevelDebug),
 	}
-	s.aside = &http.Server{Handler: s.gateway.probeHandler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: cfg.IdleConnectionTimeout.Duration()}
+	s.aside = &http.Server{Handler: s.gateway.probeHandler(), ReadTimeout: 5 * time.Second, IdleTimeout: cfg.IdleConnectionTimeout.Duration()}
 	return s, nil
 }
 
@@ -194,7 +196,11 @@ func (s *server) shutdown(signals <-chan os.Signal) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	go exitOn(signals, left, ctx.Done())
-	if err := s.front.Shutdown(ctx); err != nil {
+	over := make(chan struct{})
+	go s.newcomers.dismiss(over)
+	err := s.front.Shutdown(ctx)
+	close(over)
+	if err != nil {
 		s.log.Warn("grace period over, cutting what is left", "remaining", s.gateway.metrics.Inflight.Len())
 		_ = s.front.Close()
 	} else {

@@ -49,7 +49,7 @@ func ServeMetrics(ln net.Listener, m *Metrics, log *slog.Logger) *MetricsServer 
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	s.server = http.Server{
 		Handler: MetricsHandler(m, log), ErrorLog: errorLog,
-		ReadHeaderTimeout: metricsHeadTimeout, IdleTimeout: metricsIdleTimeout,
+		ReadTimeout: metricsHeadTimeout, IdleTimeout: metricsIdleTimeout,
 	}
 	go func() {
 		defer close(s.done)
