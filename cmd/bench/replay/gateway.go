@@ -29,6 +29,7 @@ type gateways struct {
 	all    []*gateway
 	reads  bool      // the policy reads prompts, or at least how long they are
 	polls  bool      // it reads load reports
+	made   tokenizer // makes the tokens of prompts
 	tokens []uint32  // scratch
 	seen   []Segment // scratch
 }
@@ -134,7 +135,7 @@ func (g *gateways) prompt(q *Request) []uint32 {
 		g.seen = misjudged(g.seen[:0], q.Prompt, share, g.run.w.alike)
 		seen = g.seen
 	}
-	g.tokens = appendTokens(g.tokens[:0], seen)
+	g.tokens = g.made.append(g.tokens[:0], seen)
 	return g.tokens
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
@@ -35,6 +36,7 @@ type run struct {
 	now      time.Duration
 	arrivals arrivals
 	engines  []*engine.Model
+	steps    []time.Duration // of each engine, when its step ends; never if it has none
 	router   router
 	shared   bool // the engines have one cache
 	spare    []*call
@@ -43,7 +45,9 @@ type run struct {
 	begun    int // calls so far
 	underWay int
 
-	hopeless bool // stop once it is certain that too many first tokens come late
+	hopeless bool            // stop once it is certain that too many first tokens come late
+	came     []time.Duration // of each call that is measured and has no first token, when it came; else never
+	overdue  int             // calls before this one have their first token, or are counted as late
 	stats    stats
 }
 
@@ -116,6 +120,9 @@ func (r *run) config(i int) engine.ModelConfig {
 	return c
 }
 
+// never is a time that does not come.
+const never = time.Duration(math.MaxInt64)
+
 // errBooks says that something was not given back.
 var errBooks = errors.New("the books are not at 0 after the last request")
 
@@ -123,6 +130,7 @@ var errBooks = errors.New("the books are not at 0 after the last request")
 func (r *run) play() error {
 	r.router.poll()
 	r.next.poll = r.every
+	r.steps = slices.Repeat([]time.Duration{never}, r.size)
 	for r.underWay > 0 || len(r.arrivals) > 0 {
 		if r.hopeless && r.late() {
 			return nil
@@ -139,16 +147,22 @@ func (r *run) play() error {
 	return r.router.quiet()
 }
 
-// late tells whether more first tokens have come late than may, whatever the others do.
+// late tells whether more first tokens are late than may be, whatever the others do. Those that should have come by now count.
 func (r *run) late() bool {
+	for r.overdue < len(r.came) && (r.came[r.overdue] == never || r.now-r.came[r.overdue] > r.w.Limit) {
+		if r.came[r.overdue] != never {
+			r.stats.late++
+		}
+		r.overdue++
+	}
 	return float64(r.stats.late) > 0.1*float64(r.requests-r.stats.unmeasured)
 }
 
 // turn lets the next thing happen: the end of an engine's step, a poll, or a request's coming; false if nothing ever will.
 func (r *run) turn() bool {
-	at, who := time.Duration(math.MaxInt64), -1
-	for i, m := range r.engines {
-		if ends, busy := m.Next(); busy && ends < at {
+	at, who := never, -1
+	for i, ends := range r.steps {
+		if ends < at {
 			at, who = ends, i
 		}
 	}
@@ -179,26 +193,41 @@ func (r *run) turn() bool {
 // advance ends an engine's step. Others that share its cache may begin then.
 func (r *run) advance(who int) {
 	r.engines[who].Advance(r.now)
+	r.look(who)
 	if !r.shared {
 		return
 	}
-	for _, m := range r.engines {
+	for i, m := range r.engines {
 		m.Advance(r.now)
+		r.look(i)
 	}
+}
+
+// look notes when the step of an engine ends.
+func (r *run) look(i int) {
+	at, busy := r.engines[i].Next()
+	if !busy {
+		at = never
+	}
+	r.steps[i] = at
 }
 
 // send routes a request and submits it.
 func (r *run) send(q *Request) {
 	c := r.take()
-	*c = call{run: r, req: q, number: r.begun, at: r.now, job: c.job}
+	*c = call{run: r, req: q, number: r.begun, at: r.now, job: c.job} // the job for its memory
 	c.measured = r.now >= time.Duration(warmup*float64(r.ends)) && r.now <= r.ends
 	r.begun++
 	r.underWay++
 	r.stats.came(c)
-	c.job.Pages = appendPages(c.job.Pages[:0], q.Prompt, r.w.Page)
-	c.job.Tokens, c.job.Output, c.job.Owner = tokensOf(q.Prompt), q.Output, c
+	r.came = append(r.came, never)
+	if c.measured {
+		r.came[c.number] = r.now
+	}
+	c.job.Pages, c.job.Tokens, c.job.Output, c.job.Owner, c.job.Ends = q.pages, q.tokens, q.Output, c, true
 	c.engine = r.router.choose(c)
 	r.engines[c.engine].Submit(r.now, &c.job)
+	r.look(c.engine)
 }
 
 func (r *run) take() *call {
@@ -216,7 +245,11 @@ func (c *call) Token(j *engine.Job, k int, at time.Duration) {
 	if k == 0 {
 		c.first = at - c.at
 		r.router.first(c)
-		r.stats.first(c, r.w.Limit)
+		r.came[c.number] = never
+		r.stats.first(c)
+		if c.measured && c.first > r.w.Limit && c.number >= r.overdue {
+			r.stats.late++
+		}
 	}
 	if k < j.Output-1 {
 		return

@@ -154,3 +154,38 @@ func TestARunIsGivenUpOnlyWhenItIsCertain(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, whole.stats.result().p90, l.w.Limit.Seconds())
 }
+
+// First tokens that are known to be late before they come count once, and only those.
+func TestTheVerdictOfASearchIsThatOfTheWholeRun(t *testing.T) {
+	verdicts, some := map[bool]int{}, 0
+	for _, name := range []string{"shared", "sessions", "bursts", "hot"} {
+		l := bench(t, small(), name)
+		limit := l.w.Limit.Seconds()
+		for load := 0.3; load < 1.6; load += 0.05 {
+			rate := load * l.w.Guess * 4
+			search, err := l.play(t.Context(), "random", rate, true)
+			require.NoError(t, err)
+			whole, err := l.play(t.Context(), "random", rate, false)
+			require.NoError(t, err)
+			over := whole.stats.result().p90 > limit
+			require.Equal(t, over, search.late() || search.stats.result().p90 > limit, "%s at %g", name, load)
+			verdicts[over]++
+
+			late := 0
+			for _, ttft := range whole.stats.ttft {
+				if ttft > limit {
+					late++
+				}
+			}
+			require.Equal(t, late, whole.stats.late)
+			if search.late() {
+				require.LessOrEqual(t, search.stats.late, late)
+			} else {
+				require.Equal(t, late, search.stats.late)
+				some += late
+			}
+		}
+	}
+	require.Len(t, verdicts, 2, "some rates are carried and some are not")
+	require.Positive(t, some, "some first tokens are late at rates that are carried")
+}

@@ -11,7 +11,7 @@ type stats struct {
 	ttft, e2e      []float64 // seconds
 	prompt, cached int64     // tokens
 	work           []float64 // of each engine, seconds
-	late           int       // measured first tokens beyond the limit
+	late           int       // measured first tokens that are known to be beyond the limit
 	unmeasured     int       // requests that came outside the measured time
 }
 
@@ -23,14 +23,11 @@ func (s *stats) came(c *call) {
 	}
 }
 
-func (s *stats) first(c *call, limit time.Duration) {
+func (s *stats) first(c *call) {
 	if !c.measured {
 		return
 	}
 	s.ttft = append(s.ttft, c.first.Seconds())
-	if c.first > limit {
-		s.late++
-	}
 	s.prompt += int64(c.job.Tokens)
 	s.cached += int64(c.job.Cached)
 }

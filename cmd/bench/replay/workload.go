@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ type Request struct {
 	Delay  time.Duration // added to that, at every rate
 	Next   *Request      // comes when this one is over and Think has passed; nil: none does
 	Think  time.Duration // before Next
+
+	tokens int      // of the prompt
+	pages  []uint64 // digests of its whole pages
 }
 
 // Workload is what the clients of a fleet do. Its rate is set by the run.
@@ -101,8 +105,11 @@ func (s shape) make(engines int, seed uint64, length float64) (*Workload, error)
 	return w, nil
 }
 
-// normalize makes the mean distance between requests the unit of time.
+// normalize makes the mean distance between requests the unit of time, and digests their prompts.
 func (w *Workload) normalize() {
+	for _, r := range w.Roots {
+		r.digest(w.Page)
+	}
 	if len(w.Roots) == 0 {
 		return
 	}
@@ -113,6 +120,20 @@ func (w *Workload) normalize() {
 	for _, r := range w.Roots {
 		r.At *= float64(w.Requests) / last
 	}
+}
+
+// digest reads the prompts of a request and of those that follow it, which no run needs to do then. A prompt that the next one goes on
+// from shares its digests.
+func (r *Request) digest(page int) {
+	r.tokens = tokensOf(r.Prompt)
+	if r.Next != nil {
+		r.Next.digest(page)
+		if n := len(r.Prompt); n <= len(r.Next.Prompt) && slices.Equal(r.Prompt, r.Next.Prompt[:n]) {
+			r.pages = r.Next.pages[:r.tokens/page]
+			return
+		}
+	}
+	r.pages = appendPages(make([]uint64, 0, r.tokens/page), r.Prompt, page)
 }
 
 // builder makes the requests of a workload, one root or a group of them at a time.

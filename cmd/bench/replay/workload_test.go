@@ -110,10 +110,10 @@ func TestPromptsShareWhatTheirSegmentsShare(t *testing.T) {
 		{{1, 192}},
 		{{3, 63}},
 	}
-	segments, tokens := map[uint64]uint64{}, map[uint64]uint64{}
+	segments, tokens, made := map[uint64]uint64{}, map[uint64]uint64{}, new(tokenizer)
 	for _, prompt := range prompts {
 		bySegment := appendPages(nil, prompt, pageTokens)
-		byToken := engine.PageDigests(nil, appendTokens(nil, prompt), pageTokens)
+		byToken := engine.PageDigests(nil, made.append(nil, prompt), pageTokens)
 		require.Len(t, bySegment, len(byToken))
 		for i := range byToken {
 			if known, ok := segments[byToken[i]]; ok {
@@ -130,6 +130,41 @@ func TestPromptsShareWhatTheirSegmentsShare(t *testing.T) {
 	require.NotEqual(t, a[2], b[2])
 	require.NotEqual(t, a[3], b[3])
 	require.NotEqual(t, a[2], appendPages(nil, prompts[2], pageTokens)[0], "behind something else it is another page")
+}
+
+// The digests that are made beforehand, some shared with the next request, are those of the prompt.
+func TestRequestsKnowTheirPages(t *testing.T) {
+	for _, name := range Workloads() {
+		w, err := NewWorkload(name, 2, 1, 0.05)
+		require.NoError(t, err)
+		for _, r := range w.Roots {
+			for ; r != nil; r = r.Next {
+				require.Equal(t, tokensOf(r.Prompt), r.tokens)
+				require.Equal(t, appendPages([]uint64{}, r.Prompt, w.Page), r.pages)
+			}
+		}
+	}
+}
+
+// A segment has the same tokens whether they are made or were kept, for another segment or another length of it too.
+func TestTokensDoNotDependOnWhatCameBefore(t *testing.T) {
+	long, made := 2*longSegment, new(tokenizer)
+	for range 3 {
+		for id := range uint64(1500) {
+			s := Segment{id, long + int(id%7)}
+			require.True(t, slices.Equal(appendTokens(nil, s), made.append(nil, []Segment{s})), "%v", s)
+			s.Tokens = longSegment + int(id%3)
+			require.True(t, slices.Equal(appendTokens(nil, s), made.append(nil, []Segment{s})), "%v", s)
+		}
+	}
+	ids := appendTokens(nil, Segment{7, 101})
+	require.Len(t, ids, 101)
+	require.Equal(t, ids[:100], appendTokens(nil, Segment{7, 100}), "a segment that is cut begins as the whole")
+	state := mix(7)
+	for _, id := range ids {
+		state += weyl
+		require.Equal(t, uint32(state*weyl>>32), id)
+	}
 }
 
 // least-work.md, section 5: tokens of the prompt wrong by ±30 %.

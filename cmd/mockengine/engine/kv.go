@@ -3,75 +3,77 @@ package engine
 import (
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // KVCache is the paged KV cache of an engine: pages that are computed are found again by what they hold and all that stands in front
 // of it, until room is needed. Pages of running requests are pinned. Several models may share one, as if all engines had one memory.
 // It is not safe for concurrent use.
 type KVCache struct {
-	capacity int     // pages
-	reserved int     // pages that requests hold and that nobody finds: not computed yet, or an answer's
-	pinned   int     // pages that are found and held
-	found    int     // pages that are found: those that are pinned, and those in the ring
-	changes  uint64  // counts what may make room for a request that had none
-	buckets  []*page // by digest; the pages of one are linked by chain
-	old      page    // ring of the pages that nobody holds: old.next is the first to go
-	spare    *page   // evicted pages, to be used again, linked by next
+	capacity int      // pages
+	reserved int      // pages that requests hold and that nobody finds: not computed yet, or an answer's
+	pinned   int      // pages that are found and held
+	found    int      // pages that are found: those that are pinned, and those in the ring
+	changes  uint64   // counts what may make room for a request that had none
+	buckets  []pageNo // by digest; the pages of one are linked by chain
+	pages    []page   // by number. The first is none: it begins the ring of the pages that nobody holds, its next is the first to go
+	spare    pageNo   // evicted pages, to be used again, linked by next
 }
+
+// pageNo is the number of a page, 0 for none. Numbers in the place of pointers keep the collector of garbage away from the pages.
+type pageNo uint32
 
 // page is one page that can be found.
 type page struct {
 	digest     uint64 // 0 once it is evicted
-	pins       int
-	chain      *page // the next in its bucket
-	next, prev *page // in the ring, while pins is 0
-	after      *page // that stood behind it in some prompt; it may be another one by now, which its digest tells
+	pins       int32
+	chain      pageNo // the next in its bucket
+	next, prev pageNo // in the ring, while pins is 0
+	after      pageNo // that stood behind it in some prompt; it may be another one by now, which its digest tells
 }
 
 // NewKVCache makes an empty cache of so many pages, at least one.
 func NewKVCache(pages int) *KVCache {
-	c := &KVCache{capacity: max(1, pages)}
-	c.buckets = make([]*page, 1<<bits.Len(uint(c.capacity))) // more than pages
-	c.old.next, c.old.prev = &c.old, &c.old
+	c := &KVCache{capacity: max(1, pages), pages: make([]page, 1, max(1, pages)+1)}
+	c.buckets = make([]pageNo, 4<<bits.Len(uint(c.capacity))) // some times the pages: most that are looked up are not there
 	return c
 }
 
 // Has tells whether the page of a digest is there.
-func (c *KVCache) Has(digest uint64) bool { return c.find(digest) != nil }
+func (c *KVCache) Has(digest uint64) bool { return c.find(digest) != 0 }
 
-func (c *KVCache) bucket(digest uint64) **page { return &c.buckets[digest&uint64(len(c.buckets)-1)] }
+func (c *KVCache) bucket(digest uint64) *pageNo { return &c.buckets[digest&uint64(len(c.buckets)-1)] }
 
-// find is the page of a digest; nil if it is not there.
-func (c *KVCache) find(digest uint64) *page {
-	p := *c.bucket(digest)
-	for p != nil && p.digest != digest {
-		p = p.chain
+// find is the page of a digest; 0 if it is not there.
+func (c *KVCache) find(digest uint64) pageNo {
+	n := *c.bucket(digest)
+	for n != 0 && c.pages[n].digest != digest {
+		n = c.pages[n].chain
 	}
-	return p
+	return n
 }
 
-// behind is the page of a digest that stands behind another one in a prompt, nil if it is not there. Most prompts go on as one before
-// did, where a look at the
-// buckets is saved.
-func (c *KVCache) behind(last *page, digest uint64) *page {
-	if last == nil {
+// behind is the page of a digest that stands behind another one in a prompt, 0 if it is not there. Most prompts go on as one before did,
+// where a look at the buckets is saved.
+func (c *KVCache) behind(last pageNo, digest uint64) pageNo {
+	if last == 0 {
 		return c.find(digest)
 	}
-	if p := last.after; p != nil && p.digest == digest {
-		return p
+	if n := c.pages[last].after; n != 0 && c.pages[n].digest == digest {
+		return n
 	}
-	p := c.find(digest)
-	if p != nil {
-		last.after = p
+	n := c.find(digest)
+	if n != 0 {
+		c.pages[last].after = n
 	}
-	return p
+	return n
 }
 
 // matched is how many leading pages of a prompt are there.
 func (c *KVCache) matched(prompt []uint64) int {
-	var last *page
+	last := pageNo(0)
 	for i, digest := range prompt {
-		if last = c.behind(last, digest); last == nil {
+		if last = c.behind(last, digest); last == 0 {
 			return i
 		}
 	}
@@ -79,20 +81,20 @@ func (c *KVCache) matched(prompt []uint64) int {
 }
 
 // grip is the pages that a request holds of its prompt, from the first on.
-type grip []*page
+type grip []pageNo
 
 // admit pins the leading pages of a prompt that are there, appended to held, and reserves so many others as the request needs beyond
 // them. ok is false if there is no room, even if all goes that nobody holds; nothing has changed then.
 func (c *KVCache) admit(held grip, prompt []uint64, needs int) (_ grip, ok bool) {
-	held = held[:0]
+	held = slices.Grow(held[:0], len(prompt))
 	idle := 0 // of the matched, which the request would take from those that may go
-	var last *page
+	last := pageNo(0)
 	for _, digest := range prompt {
-		if last = c.behind(last, digest); last == nil {
+		if last = c.behind(last, digest); last == 0 {
 			break
 		}
 		held = append(held, last)
-		if last.pins == 0 {
+		if c.pages[last].pins == 0 {
 			idle++
 		}
 	}
@@ -100,8 +102,8 @@ func (c *KVCache) admit(held grip, prompt []uint64, needs int) (_ grip, ok bool)
 	if c.pinned+idle+c.reserved+fresh > c.capacity {
 		return held[:0], false
 	}
-	for _, p := range held {
-		c.pin(p)
+	for _, n := range held {
+		c.pin(n)
 	}
 	for c.found+c.reserved+fresh > c.capacity {
 		c.evict()
@@ -115,29 +117,30 @@ func (c *KVCache) admit(held grip, prompt []uint64, needs int) (_ grip, ok bool)
 func (c *KVCache) fill(held grip, digest uint64) grip {
 	c.changes++
 	c.reserved--
-	var last *page
+	last := pageNo(0)
 	if len(held) > 0 {
 		last = held[len(held)-1]
 	}
-	if p := c.behind(last, digest); p != nil {
-		c.pin(p)
-		return append(held, p)
+	if n := c.behind(last, digest); n != 0 {
+		c.pin(n)
+		return append(held, n)
 	}
-	p := c.spare
-	if p == nil {
-		p = &page{}
+	n := c.spare
+	if n == 0 {
+		n = pageNo(len(c.pages))
+		c.pages = append(c.pages, page{})
 	} else {
-		c.spare = p.next
+		c.spare = c.pages[n].next
 	}
 	b := c.bucket(digest)
-	*p = page{digest: digest, pins: 1, chain: *b}
-	*b = p
+	c.pages[n] = page{digest: digest, pins: 1, chain: *b}
+	*b = n
 	c.found++
 	c.pinned++
-	if last != nil {
-		last.after = p
+	if last != 0 {
+		c.pages[last].after = n
 	}
-	return append(held, p)
+	return append(held, n)
 }
 
 // release gives back what a request holds, and what it has reserved beside. The deepest pages are the first to go later, so no page
@@ -150,36 +153,39 @@ func (c *KVCache) release(held grip, reserved int) {
 	}
 }
 
-func (c *KVCache) pin(p *page) {
+func (c *KVCache) pin(n pageNo) {
+	p := &c.pages[n]
 	if p.pins++; p.pins > 1 {
 		return
 	}
 	c.pinned++
-	p.prev.next, p.next.prev = p.next, p.prev
-	p.next, p.prev = nil, nil
+	c.pages[p.prev].next, c.pages[p.next].prev = p.next, p.prev
 }
 
-func (c *KVCache) unpin(p *page) {
+func (c *KVCache) unpin(n pageNo) {
+	p := &c.pages[n]
 	if p.pins--; p.pins > 0 {
 		return
 	}
 	c.pinned--
-	p.prev, p.next = c.old.prev, &c.old
-	p.prev.next, c.old.prev = p, p
+	ring := &c.pages[0]
+	p.prev, p.next = ring.prev, 0
+	c.pages[p.prev].next, ring.prev = n, n
 }
 
 // evict forgets the page that nobody has held for longest.
 func (c *KVCache) evict() {
-	p := c.old.next
-	p.prev.next, p.next.prev = p.next, p.prev
+	n := c.pages[0].next
+	p := &c.pages[n]
+	c.pages[p.prev].next, c.pages[p.next].prev = p.next, p.prev
 	b := c.bucket(p.digest)
-	for *b != p {
-		b = &(*b).chain
+	for *b != n {
+		b = &c.pages[*b].chain
 	}
 	*b = p.chain
 	c.found--
 	*p = page{next: c.spare}
-	c.spare = p
+	c.spare = n
 }
 
 // held is the number of pages that running requests hold.
@@ -187,7 +193,7 @@ func (c *KVCache) held() int { return c.pinned + c.reserved }
 
 // flush forgets every page that nobody holds.
 func (c *KVCache) flush() {
-	for c.old.next != &c.old {
+	for c.pages[0].next != 0 {
 		c.evict()
 	}
 }
@@ -198,16 +204,16 @@ var errBooks = errors.New("KV cache: the books do not match the pages")
 func (c *KVCache) check() error {
 	pinned, idle := 0, 0
 	for i := range c.buckets {
-		for p := c.buckets[i]; p != nil; p = p.chain {
-			if c.find(p.digest) != p || p.pins < 0 {
+		for n := c.buckets[i]; n != 0; n = c.pages[n].chain {
+			if c.find(c.pages[n].digest) != n || c.pages[n].pins < 0 {
 				return errBooks
 			}
-			if p.pins > 0 {
+			if c.pages[n].pins > 0 {
 				pinned++
 			}
 		}
 	}
-	for p := c.old.next; p != &c.old; p = p.next {
+	for n := c.pages[0].next; n != 0; n = c.pages[n].next {
 		idle++
 	}
 	if pinned != c.pinned || pinned+idle != c.found || c.reserved < 0 || c.found+c.reserved > c.capacity {

@@ -48,16 +48,23 @@ type Job struct {
 	Tokens int      // of the prompt; at least 1
 	Output int      // tokens that it makes; below 1 counts as 1
 	Owner  Owner    // is told of each token; may be nil
+	Ends   bool     // it is told of the first and the last one alone
 
 	Cached   int           // prompt tokens that were found in the cache; known once it runs
 	Admitted time.Duration // when it began to run
 
 	state    jobState
 	computed int // prompt tokens that are found or computed
-	made     int // tokens so far
 	held     grip
 	reserved int    // pages beside those
 	refused  uint64 // changes of the cache when there was no room for it
+}
+
+// decoding is a job that has its prompt. Most steps look at nothing else of it.
+type decoding struct {
+	job  *Job
+	left int  // tokens to make
+	mute bool // nobody is told before the last one
 }
 
 // Owner is told of the tokens of a job: k counts from 0 to Output-1, with which the job is over. It must not call the model.
@@ -87,7 +94,7 @@ type Model struct {
 	cache    *KVCache
 	waiting  []*Job // first in line first
 	prefills []*Job // admitted, prompt not computed yet, in order
-	decodes  []*Job
+	decodes  []decoding
 	finals   []*Job // those whose prompt the current step completes
 	stepping bool
 	ends     time.Duration // of the step
@@ -122,7 +129,7 @@ func (m *Model) Totals() Totals { return m.totals }
 // Submit puts a job in line at a time that is not before any other that the model was told.
 func (m *Model) Submit(now time.Duration, j *Job) {
 	j.Tokens, j.Output = max(1, j.Tokens), max(1, j.Output)
-	j.state, j.Cached, j.computed, j.made, j.refused = jobWaits, 0, 0, 0, 0
+	j.state, j.Cached, j.computed, j.refused = jobWaits, 0, 0, 0
 	m.waiting = append(m.waiting, j)
 	if !m.stepping {
 		m.step(now)
@@ -140,7 +147,8 @@ func (m *Model) Cancel(j *Job) {
 		m.waiting = without(m.waiting, j)
 		return
 	}
-	m.prefills, m.finals, m.decodes = without(m.prefills, j), without(m.finals, j), without(m.decodes, j)
+	m.prefills, m.finals = without(m.prefills, j), without(m.finals, j)
+	m.decodes = slices.DeleteFunc(m.decodes, func(d decoding) bool { return d.job == j })
 	m.give(j)
 }
 

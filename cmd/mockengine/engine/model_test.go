@@ -64,6 +64,43 @@ func requireQuiet(t *testing.T, m *Model) {
 
 const ms = time.Millisecond
 
+// ends is told of the first and the last token of a job.
+type ends struct {
+	Job
+	told map[int]time.Duration
+}
+
+func (e *ends) Token(_ *Job, k int, at time.Duration) { e.told[k] = at }
+
+// What an owner is told changes nothing of what the engine does.
+func TestAnOwnerOfTheEndsIsToldOfTheFirstAndTheLastToken(t *testing.T) {
+	for output := 1; output <= 4; output++ {
+		m := NewModel(ModelConfig{}, nil)
+		every := watch(m, prompt(0, 0, 100), output)
+		m.Submit(0, &every.Job)
+		two := &ends{Job: Job{Tokens: 100, Output: output, Ends: true}, told: map[int]time.Duration{}}
+		two.Owner = two
+		m.Submit(0, &two.Job)
+		nobody := &Job{Tokens: 100, Output: output}
+		m.Submit(0, nobody)
+		runOut(t, m)
+
+		all := NewModel(ModelConfig{}, nil)
+		var same [3]*watched
+		for i := range same {
+			same[i] = watch(all, prompt(i, 0, 100), output)
+			all.Submit(0, &same[i].Job)
+		}
+		runOut(t, all)
+		require.Len(t, every.at, output)
+		require.Equal(t, same[0].at, every.at)
+		require.Equal(t, map[int]time.Duration{0: same[1].at[0], output - 1: same[1].at[output-1]}, two.told)
+		require.Equal(t, jobOver, nobody.state)
+		require.Equal(t, all.Totals(), m.Totals())
+		requireQuiet(t, m)
+	}
+}
+
 // least-work.md, section 4: the time of a step.
 func TestAStepTakesAsLongAsItsWork(t *testing.T) {
 	tests := []struct {

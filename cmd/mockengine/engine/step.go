@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // step begins a step, if there is anything to do.
 func (m *Model) step(now time.Duration) {
@@ -27,7 +30,7 @@ func (m *Model) schedule(now time.Duration) int {
 		begun++
 	}
 	m.finals = append(m.finals, m.prefills[:begun]...)
-	m.prefills = m.prefills[:copy(m.prefills, m.prefills[begun:])]
+	m.prefills = slices.Delete(m.prefills, 0, begun)
 	admitted := 0
 	for left > 0 && admitted < len(m.waiting) && m.admit(now, m.waiting[admitted]) {
 		j := m.waiting[admitted]
@@ -39,7 +42,7 @@ func (m *Model) schedule(now time.Duration) int {
 			m.finals = append(m.finals, j)
 		}
 	}
-	m.waiting = m.waiting[:copy(m.waiting, m.waiting[admitted:])]
+	m.waiting = slices.Delete(m.waiting, 0, admitted)
 	return m.cfg.PrefillChunk - left
 }
 
@@ -83,22 +86,38 @@ func (m *Model) finish(at time.Duration) {
 	made := len(m.decodes) + len(m.finals)
 	m.totals.Generated += int64(made)
 	m.rate.add(made, at)
-	m.decodes = append(m.decodes, m.finals...)
-	m.finals = m.finals[:0]
-	kept := m.decodes[:0]
-	for _, j := range m.decodes {
+	for _, j := range m.finals {
 		j.state = jobDecodes
-		k := j.made
-		if j.made++; j.made < j.Output {
-			kept = append(kept, j)
-		} else {
-			j.state = jobOver
-			m.give(j)
+		m.decodes = append(m.decodes, decoding{job: j, left: j.Output})
+	}
+	m.finals = m.finals[:0]
+	kept := 0
+	for i := range m.decodes {
+		d := &m.decodes[i]
+		if d.left--; d.left == 0 || !d.mute {
+			m.tell(d, at)
 		}
-		if j.Owner != nil {
-			j.Owner.Token(j, k, at)
+		if d.left > 0 {
+			if kept < i {
+				m.decodes[kept] = *d
+			}
+			kept++
 		}
 	}
-	clear(m.decodes[len(kept):])
-	m.decodes = kept
+	clear(m.decodes[kept:])
+	m.decodes = m.decodes[:kept]
+}
+
+// tell is about the token that a job has made. If it was the last one the job is over.
+func (m *Model) tell(d *decoding, at time.Duration) {
+	j := d.job
+	k := j.Output - 1 - d.left
+	d.mute = j.Ends || j.Owner == nil
+	if d.left == 0 {
+		j.state = jobOver
+		m.give(j)
+	}
+	if j.Owner != nil {
+		j.Owner.Token(j, k, at)
+	}
 }
