@@ -59,15 +59,16 @@ func AsError(err error) *Error {
 func NoAvailableWorkers(x *Exchange) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Code: "no_available_workers",
-		Message: unavailable(x), RetryAfter: time.Second,
+		Message: Unavailable(x), RetryAfter: time.Second,
 	}
 }
 
-func unavailable(x *Exchange) string {
+// Unavailable is one sentence for the client: why none of the model's workers may be chosen now, and how many of them for each reason.
+// The caller's own reasons come first.
+func Unavailable(x *Exchange, reasons ...string) string {
 	if x.Pool.Len() == 0 {
 		return "No worker is registered"
 	}
-	var reasons []string
 	for _, r := range []struct {
 		count int
 		text  string

@@ -169,5 +169,9 @@ func TestNoAvailableWorkersSaysWhy(t *testing.T) {
 			require.False(t, e.Terminal)
 		})
 	}
+	x := &pipeline.Exchange{}
+	x.Pool = workers.ListOf(fleet(t, 3)...)
+	x.Pool.At(2).SetStatus(workers.NotReady)
+	require.Equal(t, "All 3 workers are unavailable (too tired: 2, unhealthy or draining: 1)", pipeline.Unavailable(x, "too tired: 2"))
 	require.Equal(t, "No worker is registered", pipeline.NoAvailableWorkers(&pipeline.Exchange{}).Message)
 }

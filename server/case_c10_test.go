@@ -1,11 +1,13 @@
 package server
 
 import (
-	"fmt"
+	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,17 +49,21 @@ func TestC10TheGatewayOutlivesItsWorkers(t *testing.T) {
 			g := start(t, func(c *Config) {
 				c.HealthFailureThreshold, c.HealthSuccessThreshold, c.HealthCheckInterval, c.CBTimeout = 1, 1, 1, 1
 			}, w1, w2)
-			l := g.load(t, 2)
-			g.until(t, func() bool { return len(posts(w1)) > 10 && len(posts(w2)) > 10 })
+			l := g.load(t)
+			l.more(t)
+			l.phase.Store(bothGo)
 			tt.leave(w1)
 			tt.leave(w2)
+			l.phase.Store(bothLeft)
 			g.await(t, "/readiness", http.StatusServiceUnavailable)
-			require.Equal(t, http.StatusOK, g.get(t, "/liveness").StatusCode)
-			require.Equal(t, http.StatusOK, g.get(t, "/health").StatusCode)
-			l.from(t, 50, func(r response) {
-				requireJSONError(t, r, http.StatusServiceUnavailable, "no_available_workers")
-			})
-
+			l.phase.Store(noneServes)
+			for range 5 {
+				l.more(t)
+				require.Equal(t, http.StatusOK, g.get(t, "/liveness").StatusCode)
+				require.Equal(t, http.StatusOK, g.get(t, "/health").StatusCode)
+				require.Equal(t, http.StatusServiceUnavailable, g.get(t, "/readiness").StatusCode)
+			}
+			l.phase.Store(bothReturn)
 			require.NoError(t, tt.comeBack(w1))
 			require.NoError(t, tt.comeBack(w2))
 			g.await(t, "/readiness", http.StatusOK)
@@ -65,24 +71,48 @@ func TestC10TheGatewayOutlivesItsWorkers(t *testing.T) {
 				return g.worker(t, w1.URL).Breaker().State() == workers.BreakerClosed && g.worker(t, w1.URL).Status() == workers.Ready &&
 					g.worker(t, w2.URL).Breaker().State() == workers.BreakerClosed && g.worker(t, w2.URL).Status() == workers.Ready
 			})
-			l.from(t, 50, func(r response) { require.Equal(t, http.StatusOK, r.StatusCode, r.Body) })
+			l.phase.Store(bothBack)
+			for range 5 {
+				l.more(t)
+			}
 			l.end()
+			l.check(t)
 			g.quiet(t)
 			require.NotContains(t, strings.ToLower(g.Log.String()), "panic")
 		})
 	}
 }
 
-// load is clients that send one request after another until the end.
+// The phases of C10, in their order.
+const (
+	bothServe  = iota
+	bothGo     // one of the workers has gone, perhaps both
+	bothLeft   // and the gateway is about to notice
+	noneServes // it has
+	bothReturn // one of them is there again, perhaps both
+	bothBack   // and the gateway knows
+)
+
+// load is clients that send 50 requests a second, if they are answered, until the end. Every answer is kept.
 type load struct {
-	answers chan response // of requests that are being sent; nobody has to read them
+	phase   atomic.Int32
 	over    chan struct{}
 	clients sync.WaitGroup
 	end     func()
+
+	mu      sync.Mutex
+	answers []phased
 }
 
-func (g *running) load(t *testing.T, clients int) *load {
-	l := &load{answers: make(chan response), over: make(chan struct{})}
+// phased is an answer, and the phases when its request was sent and when it had been read.
+type phased struct {
+	response
+	sent, read int32
+}
+
+func (g *running) load(t *testing.T) *load {
+	const clients, each = 10, 200 * time.Millisecond // of a client, between two requests
+	l := &load{over: make(chan struct{})}
 	l.end = sync.OnceFunc(func() {
 		close(l.over)
 		l.clients.Wait()
@@ -90,48 +120,91 @@ func (g *running) load(t *testing.T, clients int) *load {
 	t.Cleanup(l.end)
 	for range clients {
 		w := g.dial(t)
-		l.clients.Go(func() { l.send(w) })
+		l.clients.Go(func() { l.send(w, each) })
 	}
 	return l
 }
 
 // send goes on with one connection: the gateway never closes it, whatever becomes of its workers.
-func (l *load) send(w *wire) {
-	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		chatPath, len(chat), chat)
+func (l *load) send(w *wire, pause time.Duration) {
+	request := rawPost("HTTP/1.1", chatPath, chat)
+	next := time.NewTicker(pause)
+	defer next.Stop()
 	for {
+		a := phased{sent: l.phase.Load()}
+		_ = w.SetDeadline(time.Now().Add(patience))
 		_, err := io.WriteString(w, request)
-		r := w.whole()
-		if err != nil || r.Err != nil {
-			select { // until somebody looks
-			case <-l.over:
-			case l.answers <- r:
-			}
+		a.response = w.whole()
+		if err != nil {
+			a.Err = err
+		}
+		a.read = l.phase.Load()
+		l.mu.Lock()
+		l.answers = append(l.answers, a)
+		l.mu.Unlock()
+		if a.Err != nil {
 			return
 		}
 		select {
 		case <-l.over:
 			return
-		case l.answers <- r:
-		default: // nobody looks at the moment
+		case <-next.C:
 		}
 	}
 }
 
-// from looks at the next answers, but for those to requests that were on their way already.
-func (l *load) from(t *testing.T, n int, look func(r response)) {
+// all are the answers so far.
+func (l *load) all() []phased {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.answers)
+}
+
+// more waits until ten requests that were sent in this phase have been answered, besides those that were by now.
+func (l *load) more(t *testing.T) {
 	t.Helper()
-	for i := range n {
-		select {
-		case r := <-l.answers:
-			require.NoError(t, r.Err)
-			if i >= 4 {
-				look(r)
+	now := l.phase.Load()
+	count := func() (n int) {
+		for _, a := range l.all() {
+			if a.sent == now {
+				n++
 			}
-		case <-time.After(patience):
-			require.Fail(t, "the gateway answers nobody")
+		}
+		return n
+	}
+	enough := count() + 10
+	require.Eventually(t, func() bool { return count() >= enough }, patience, 5*time.Millisecond, "the gateway answers nobody")
+}
+
+// check looks at every answer: it is a whole one, or a whole JSON error.
+func (l *load) check(t *testing.T) {
+	t.Helper()
+	for _, a := range l.all() {
+		require.NoError(t, a.Err, "sent in phase %d", a.sent)
+		switch {
+		case a.read == bothServe, a.sent == bothBack:
+			require.Equal(t, http.StatusOK, a.StatusCode, a.Body)
+		case a.sent == noneServes && a.read == noneServes:
+			requireJSONError(t, a.response, http.StatusServiceUnavailable, "no_available_workers")
+		case a.sent >= bothLeft && a.read <= noneServes:
+			requireFailure(t, a.response)
+		case a.StatusCode != http.StatusOK:
+			requireFailure(t, a.response)
 		}
 	}
+}
+
+// requireFailure: a JSON error of the gateway or a worker, of the 5xx.
+func requireFailure(t *testing.T, r response) {
+	t.Helper()
+	require.GreaterOrEqual(t, r.StatusCode, 500, r.Body)
+	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	var body struct {
+		Message string // of an engine's own shape
+		Error   struct{ Message string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.Body), &body), r.Body)
+	require.NotEmpty(t, body.Error.Message+body.Message, r.Body)
 }
 
 // C10: a gateway without any worker says so, until the first one is registered.

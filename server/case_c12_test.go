@@ -3,7 +3,9 @@ package server
 import (
 	"io"
 	"net/http"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,40 +18,55 @@ import (
 // of a worker overlap, and the exact order of all this, is in the tests of the package workers.)
 func TestC12AWorkerThatFlapsStaysIn(t *testing.T) {
 	t.Parallel() // it waits for probes
-	for _, probe := range []engine.Fault{{Path: "/health", Status: 503}, {Path: "/health", HangHeadMillis: 3000}} {
-		w1, w2 := engine.Start(t, engine.Config{Name: "W1"}), engine.Start(t, engine.Config{Name: "W2"})
-		g := start(t, func(c *Config) {
-			c.HealthCheckInterval, c.HealthCheckTimeout, c.HealthFailureThreshold, c.HealthSuccessThreshold = 1, 1, 3, 2
-		}, w1, w2)
-		for range 2 { // fail, fail, ok
-			failing := probe
-			failing.Count = 2
-			w1.SetFaults(failing)
-			g.probedMore(t, w1, 3)
-			require.Equal(t, workers.Ready, g.worker(t, w1.URL).Status())
-		}
-		before := len(posts(w1))
-		for range 20 {
-			require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)
-		}
-		require.Equal(t, 10, len(posts(w1))-before, "its share")
+	for name, probe := range map[string]engine.Fault{
+		"probes fail": {Path: "/health", Status: 503}, "probes hang": {Path: "/health", HangHeadMillis: 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w1, w2 := engine.Start(t, engine.Config{Name: "W1"}), engine.Start(t, engine.Config{Name: "W2"})
+			g := start(t, func(c *Config) {
+				c.HealthCheckInterval, c.HealthCheckTimeout, c.HealthFailureThreshold, c.HealthSuccessThreshold = 1, 1, 3, 2
+			}, w1, w2)
+			sent := 0
+			for range 2 { // fail, fail, ok
+				failing := probe
+				failing.Count = 2
+				w1.SetFaults(failing)
+				enough := probesOf(w1) + 3
+				sent += g.servesUntil(t, w1, func() bool { return probesOf(w1) >= enough })
+			}
+			require.InDelta(t, 0.5, float64(len(posts(w1)))/float64(sent), 0.1, "its share of %d", sent)
+		})
 	}
 }
 
-// probedMore waits until an engine has been probed so many times more.
-func (g *running) probedMore(t testing.TB, e *engine.Running, n int) {
+// servesUntil sends chats, ten a second at most, until something is over. All the time, and for ten requests at least, a worker is in,
+// as the worker API and the metrics say.
+func (g *running) servesUntil(t *testing.T, e *engine.Running, over func() bool) (sent int) {
 	t.Helper()
-	probes := func() (count int) {
-		for _, r := range e.Requests() {
-			if r.Path == "/health" {
-				count++
-			}
-		}
-		return count
+	next := time.NewTicker(100 * time.Millisecond)
+	defer next.Stop()
+	for began := time.Now(); sent < 10 || !over(); <-next.C {
+		require.Less(t, time.Since(began), patience, "the worker is not probed")
+		require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)
+		sent++
+		require.Equal(t, "ready", g.shown(t, e.URL).Status)
+		require.Equal(t, 1.0, g.of(t, "smg_worker_health", e.URL))
 	}
-	enough := probes() + n
-	g.until(t, func() bool { return probes() >= enough })
+	return sent
 }
+
+// shown is a worker as GET /workers shows it.
+func (g *running) shown(t testing.TB, url string) shownWorker {
+	t.Helper()
+	all := decode[struct{ Workers []shownWorker }](t, g.get(t, "/workers")).Workers
+	i := slices.IndexFunc(all, func(w shownWorker) bool { return w.URL == url })
+	require.GreaterOrEqual(t, i, 0, "no worker %s", url)
+	return all[i]
+}
+
+// probesOf is how many times an engine has been probed.
+func probesOf(e *engine.Running) int64 { return e.State().Paths["/health"] }
 
 // C12: going out cuts nothing, and coming back takes two good probes in a row.
 func TestC12AWorkerThatGoesOutEndsItsStreams(t *testing.T) {

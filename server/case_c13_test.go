@@ -112,6 +112,22 @@ func (g *running) reported(t *testing.T, n int) {
 	}, patience, patience/10_000)
 }
 
+// chatting is so many clients that send so many chats each, one after the other, which are all served.
+func (g *running) chatting(t *testing.T, clients, each int, headers ...string) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for range each {
+				if r := g.post(t, chatPath, chat, headers...); r.StatusCode != http.StatusOK {
+					t.Errorf("a request was answered %d", r.StatusCode)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // Case C13 (probes and load polls without credentials): workers that are named at start have the gateway's key in all that they are
 // asked, on the path that was configured; and what they say of their load is heeded.
 func TestC13EveryQuestionOfAGatewayWithAKeyCarriesIt(t *testing.T) {
@@ -124,17 +140,7 @@ func TestC13EveryQuestionOfAGatewayWithAKeyCarriesIt(t *testing.T) {
 	g.serving(t, 2)
 	g.reported(t, 2)
 	bearer := []string{"Authorization", "Bearer " + sharedKey}
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 5 {
-				if r := g.post(t, chatPath, chat, bearer...); r.StatusCode != http.StatusOK {
-					t.Errorf("a request was answered %d", r.StatusCode)
-				}
-			}
-		})
-	}
-	all.Wait()
+	g.chatting(t, 8, 5, bearer...)
 	require.Greater(t, idle.count("POST "+chatPath), 24, "of 40, most go where nobody waits")
 	idle.again(t, "GET /ping")
 	idle.again(t, "GET /v1/loads")
@@ -187,8 +193,11 @@ func TestC13AWorkerThatRefusesPollsIsReady(t *testing.T) {
 		require.Equal(t, workers.Ready, w.Status())
 		require.Equal(t, w.URL() == open.URL, w.Report() != nil)
 	}
-	for range 8 {
-		require.Equal(t, http.StatusOK, g.post(t, chatPath, chat).StatusCode)
+	const clients, each = 8, 20
+	g.chatting(t, clients, each)
+	for _, s := range []*strict{open, closed} { // by luck it is not: of 160 tosses of a coin, 32 to 128 are heads
+		share := float64(s.count("POST "+chatPath+" without the key")) / (clients * each)
+		require.InDelta(t, 0.5, share, 0.3, "of %s", s.URL)
 	}
 	require.Equal(t, http.StatusOK, g.get(t, "/readiness").StatusCode)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -65,6 +66,47 @@ func TestC18AWorkerSeesItsOwnHostAlone(t *testing.T) {
 	for _, r := range e.Requests() { // probes and questions at registration among them
 		require.Equal(t, []string{own}, r.Values("Host"), r.Head[0])
 		require.NotContains(t, strings.Join(r.Head, "\n"), "example.com", r.Head[0])
+	}
+}
+
+// C18 over TLS, http-dataplane.md section 6: the name that a handshake asks for is the worker's own too, whatever the client's Host.
+func TestC18AWorkerIsAskedForByItsOwnNameOverTLS(t *testing.T) {
+	t.Parallel() // it waits for a probe
+	a := newAuthority(t)
+	for name, spec := range map[string]string{"HTTP/1.1": `{"url":"%s"}`, "HTTP/2": `{"url":"%s","http_pool":{"http2":true}}`} {
+		t.Run(name, func(t *testing.T) {
+			names := make(chan string, 100) // of each handshake
+			config := &tls.Config{Certificates: []tls.Certificate{a.issue(t, "worker").Pair}, NextProtos: []string{"h2", "http/1.1"}}
+			config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				names <- hello.ServerName
+				return nil, nil
+			}
+			w := secureWorker(t, config, workerPlan{Get: func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, `{}`) }})
+			own := "localhost:" + w.Port
+			g := start(t, func(c *Config) {
+				c.CACertPaths, c.MaxBufferedRequestBytes, c.HealthCheckInterval = []string{a.CA}, 512, 1
+			})
+			require.Equal(t, http.StatusAccepted, g.post(t, "/workers", fmt.Sprintf(spec, "https://"+own)).StatusCode)
+			g.serving(t, 1)
+			for _, body := range []string{chat, chats, chatOf(1 << 10), ""} {
+				path := map[bool]string{true: "/get_server_info", false: chatPath}[body == ""]
+				c := g.dial(t)
+				_, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: gw.example.com\r\nX-Forwarded-Host: gw.example.com\r\n"+
+					"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", methodFor(body), path, len(body), body)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, c.whole().StatusCode)
+			}
+			probes := len(w.asked(http.MethodGet, "/health"))
+			g.until(t, func() bool { return len(w.asked(http.MethodGet, "/health")) > probes })
+			require.Len(t, w.asked(http.MethodPost, chatPath), 3)
+			for _, s := range w.Seen("") {
+				require.Equal(t, own, s.Host, s.URI)
+			}
+			require.NotEmpty(t, names)
+			for range len(names) {
+				require.Equal(t, "localhost", <-names)
+			}
+		})
 	}
 }
 

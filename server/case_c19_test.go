@@ -73,6 +73,16 @@ func TestC19AWorkerSeesExactlyOneAuthorization(t *testing.T) {
 			})
 		}
 	}
+	for _, by := range callers { // a command is the gateway's own question, DECISIONS.md row 39: the caller's key is none of the engine's
+		t.Run("a flush of "+by.name, func(t *testing.T) {
+			e.ClearRequests()
+			require.Equal(t, http.StatusOK, g.sent(t, http.MethodPost, "/flush_cache", "", by.lines...).StatusCode)
+			seen := commanded(e, "/flush_cache")
+			require.Len(t, seen, 1)
+			require.Equal(t, []string{"Bearer " + workersKey}, seen[0].Values("Authorization"))
+			require.NotContains(t, strings.Join(seen[0].Head, "\n"), callersKey)
+		})
+	}
 	t.Run("a caller with two keys is no reason to send two", func(t *testing.T) {
 		for _, path := range []string{chatPath, "/get_server_info"} {
 			e.ClearRequests()

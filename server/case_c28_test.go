@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
+	"github.com/smg-go/smg/stages"
 	"github.com/smg-go/smg/workers"
 )
 
@@ -25,18 +26,29 @@ func TestC28NoHerdBetweenTwoPolls(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		waiting [3]string // what each worker reports; "" is nothing
+		waiting [3]string // what each worker reports; "" is nothing, late is nothing by one that joins the others when they are at work
 	}{
 		{"one reports less than the others", [3]string{"0", "1", "1"}},
 		{"nobody reports", [3]string{}},
 		{"one does not report", [3]string{"0", "1", ""}},
+		{"one joins late without a report", [3]string{"0", "1", late}},
 	}
 	for _, policy := range []string{"least_load", "power_of_two", "cache_aware"} {
 		for _, tt := range tests {
 			t.Run(policy+", "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				g := startReporting(t, func(c *Config) { c.Policy = policy }, tt.waiting[:]...)
-				g.hold(t, requests)
+				held := requests
+				early := tt.waiting[:]
+				if tt.waiting[2] == late {
+					early = early[:2]
+				}
+				g := startReporting(t, func(c *Config) { c.Policy = policy }, early...)
+				if len(early) < len(tt.waiting) {
+					g.hold(t, requests/10)
+					held -= requests / 10
+					g.join(t)
+				}
+				g.hold(t, held)
 				for _, w := range g.gateway.registry.All() {
 					require.Positive(t, w.InFlight(), "nobody is left out")
 					require.LessOrEqual(t, w.InFlight(), most)
@@ -46,31 +58,78 @@ func TestC28NoHerdBetweenTwoPolls(t *testing.T) {
 	}
 }
 
-// Case C28: with every worker at the cap
+// Case C28: with every worker at the cap, or at least every one that could be chosen; DECISIONS 30: the answer tells the true reason.
 func TestC28AllWorkersAtTheCap(t *testing.T) {
-	g := startReporting(t, func(c *Config) { c.Policy, c.MaxWaiting, c.RetryMaxRetries = "least_load", 4, 1 }, "4", "4", "4")
-	for range 5 {
-		got := g.post(t, chatPath, chat)
-		require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
-		require.Equal(t, "no_available_workers", got.Header.Get("X-Smg-Error-Code"))
+	tests := []struct {
+		name string
+		ill  bool // one of them
+		told string
+	}{
+		{"all are at the cap", false, "All 3 workers are unavailable (at the waiting cap of 4: 3)"},
+		{"two are, and one is ill", true, "All 3 workers are unavailable (at the waiting cap of 4: 2, unhealthy or draining: 1)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := startReporting(t, func(c *Config) { c.Policy, c.MaxWaiting, c.RetryMaxRetries = "least_load", 4, 1 }, "4", "4", "4")
+			capped := g.gateway.registry.All()
+			if tt.ill {
+				capped[0].SetStatus(workers.NotReady)
+				capped = capped[1:]
+			}
+			for range 5 {
+				got := g.post(t, chatPath, chat)
+				require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
+				require.Equal(t, "no_available_workers", got.Header.Get("X-Smg-Error-Code"))
+				require.Equal(t, "1", got.Header.Get("Retry-After"))
+				require.Contains(t, got.Body, `"message":"`+tt.told+`"`)
+			}
+			e := g.explained(t, "", chat)
+			require.Equal(t, tt.told, e.Error.Message)
+			for _, w := range capped {
+				require.Contains(t, e.LeftOut, stages.ExplainedLeaving{ExplainedWorker: named(w), Stage: "policy", Reason: "at the waiting cap"})
+			}
+		})
 	}
 }
+
+// late is the load of an engine that tells none.
+const late = "late"
+
+// join adds an engine to the fleet that holds every chat and tells no load.
+func (g *running) join(t *testing.T) {
+	t.Helper()
+	e := silent(t)
+	g.enrol(t, e.URL)
+	g.until(t, func() bool {
+		w := g.gateway.registry.ByURL(e.URL)
+		return w != nil && w.Ready() && g.gateway.registry.Pool("m1", workers.Regular, workers.HTTP).Index(w) >= 0
+	})
+}
+
+// silent starts an engine that holds every chat and tells no load.
+func silent(t *testing.T) *engine.Running {
+	e := engine.Start(t, engine.Config{})
+	e.SetFaults(heldChat, engine.Fault{Path: "/v1/loads", Status: 500}, engine.Fault{Path: "/metrics", Status: 500})
+	return e
+}
+
+// heldChat makes an engine hold every chat.
+var heldChat = engine.Fault{Path: chatPath, HangHeadMillis: -1}
 
 // startReporting runs a gateway in front of engines that hold every chat, each of which reports how many requests wait; it returns
 // when all have been polled.
 func startReporting(t *testing.T, configure func(*Config), waiting ...string) *running {
 	t.Helper()
-	held := engine.Fault{Path: chatPath, HangHeadMillis: -1}
 	var all []*engine.Running
 	reporting := 0
 	for _, n := range waiting {
-		e := engine.Start(t, engine.Config{})
 		if n == "" {
-			e.SetFaults(held, engine.Fault{Path: "/v1/loads", Status: 500}, engine.Fault{Path: "/metrics", Status: 500})
-		} else {
-			reporting++
-			e.SetFaults(held, engine.Fault{Path: "/v1/loads", Body: engine.Text(`{"loads":[{"num_waiting_reqs":` + n + `,"token_usage":0.1}]}`)})
+			all = append(all, silent(t))
+			continue
 		}
+		reporting++
+		e := engine.Start(t, engine.Config{})
+		e.SetFaults(heldChat, engine.Fault{Path: "/v1/loads", Body: engine.Text(`{"loads":[{"num_waiting_reqs":` + n + `,"token_usage":0.1}]}`)})
 		all = append(all, e)
 	}
 	g := start(t, func(c *Config) {
@@ -97,7 +156,9 @@ func startReporting(t *testing.T, configure func(*Config), waiting ...string) *r
 // hold has n chats in flight, each with a prompt of its own, until the test ends.
 func (g *running) hold(t *testing.T, n int) {
 	t.Helper()
+	held := int(g.inFlight())
 	g.holdEach(t, n, n, chatPath, func(i int) string {
+		i += held
 		return fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":"%c%d"}]}`, 0x4e00+i, i)
 	})
 }
@@ -105,6 +166,7 @@ func (g *running) hold(t *testing.T, n int) {
 // holdEach has n requests in flight until the test ends, so many at once; the next ones are sent when those before are counted.
 func (g *running) holdEach(t *testing.T, n, wave int, path string, body func(i int) string) {
 	t.Helper()
+	before := g.inFlight()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -122,13 +184,15 @@ func (g *running) holdEach(t *testing.T, n, wave int, path string, body func(i i
 			}
 		})
 		if (i+1)%wave == 0 || i+1 == n {
-			g.until(t, func() bool {
-				var sum int64
-				for _, w := range g.gateway.registry.All() {
-					sum += w.InFlight()
-				}
-				return sum == int64(i+1)
-			})
+			g.until(t, func() bool { return g.inFlight() == before+int64(i+1) })
 		}
 	}
+}
+
+// inFlight is how many requests all workers have.
+func (g *running) inFlight() (sum int64) {
+	for _, w := range g.gateway.registry.All() {
+		sum += w.InFlight()
+	}
+	return sum
 }

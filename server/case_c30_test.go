@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// dpEngine is an SGLang engine with two data-parallel ranks; it tells which of them each chat was for.
-func dpEngine(t testing.TB, address string) (w *httpWorker, ranks chan int) {
+// dpEngine is an SGLang engine with two data-parallel ranks, of which first is the first; it tells which of them each chat was for.
+func dpEngine(t testing.TB, address string, first int) (w *httpWorker, ranks chan int) {
 	ranks = make(chan int, 1000)
 	w = startHTTPWorker(t, workerPlan{
 		Addr:   address,
@@ -23,7 +24,7 @@ func dpEngine(t testing.TB, address string) (w *httpWorker, ranks chan int) {
 			case "/server_info":
 				_, _ = rw.Write([]byte(`{"dp_size":2,"served_model_name":"m1"}`))
 			case "/v1/loads":
-				_, _ = rw.Write([]byte(`{"timestamp":"now","dp_rank_count":2,"loads":[{"dp_rank":0,"num_running_reqs":1},{"dp_rank":1,"num_running_reqs":2}]}`))
+				_, _ = fmt.Fprintf(rw, `{"timestamp":"now","dp_rank_count":2,"loads":[{"dp_rank":%d,"num_running_reqs":1},{"dp_rank":%d,"num_running_reqs":2}]}`, first, first+1)
 			default:
 				http.NotFound(rw, r)
 			}
@@ -58,7 +59,7 @@ func TestC30DataParallelRanks(t *testing.T) {
 			if strings.HasPrefix(address, "[") && !hasIPv6() {
 				t.Skip("no IPv6 on the loopback interface")
 			}
-			w, ranks := dpEngine(t, address)
+			w, ranks := dpEngine(t, address, 0)
 			g := start(t, func(c *Config) {
 				c.WorkerURLs, c.DPAware, c.LoadMonitorInterval, c.HealthCheckInterval = []string{w.URL}, true, 1, 1
 				c.HealthFailureThreshold, c.HealthCheckTimeout, c.RemoveUnhealthyWorkers, c.DrainSettle = 1, 1, new(true), 0
@@ -66,14 +67,7 @@ func TestC30DataParallelRanks(t *testing.T) {
 			g.serving(t, 2)
 			require.Equal(t, []string{w.URL + "@0", w.URL + "@1"}, g.urls(t))
 			for _, body := range []string{chat, chats} {
-				for range 20 {
-					require.Equal(t, http.StatusOK, g.post(t, chatPath, body).StatusCode)
-				}
-				count := map[int]int{}
-				for range 20 {
-					count[<-ranks]++
-				}
-				require.Equal(t, map[int]int{0: 10, 1: 10}, count)
+				require.Equal(t, map[int]int{0: 10, 1: 10}, g.split(t, body, ranks))
 			}
 			g.until(t, func() bool {
 				a, b := g.worker(t, w.URL+"@0").Report(), g.worker(t, w.URL+"@1").Report()
@@ -85,6 +79,30 @@ func TestC30DataParallelRanks(t *testing.T) {
 			}
 			g.ranksComeAndGo(t, w.URL)
 		})
+	}
+}
+
+// split sends twenty requests, and counts which rank they were for.
+func (g *running) split(t *testing.T, body string, ranks <-chan int) map[int]int {
+	t.Helper()
+	for range 20 {
+		require.Equal(t, http.StatusOK, g.post(t, chatPath, body).StatusCode)
+	}
+	count := map[int]int{}
+	for range 20 {
+		count[<-ranks]++
+	}
+	return count
+}
+
+// Case C30, second run: of an engine that has ranks 4 and 5 of 8, each request says the rank's own number.
+func TestC30RanksOfALargerGroupKeepTheirNumbers(t *testing.T) {
+	w, ranks := dpEngine(t, "127.0.0.1:0", 4)
+	g := start(t, func(c *Config) { c.WorkerURLs, c.DPAware = []string{w.URL}, true })
+	g.serving(t, 2)
+	require.Equal(t, []string{w.URL + "@4", w.URL + "@5"}, g.urls(t))
+	for _, body := range []string{chat, chats} {
+		require.Equal(t, map[int]int{4: 10, 5: 10}, g.split(t, body, ranks))
 	}
 }
 
@@ -117,7 +135,7 @@ func (g *running) urls(t testing.TB) (urls []string) {
 // Case C30: ranks of an engine that has died are removed, every one of them, and may be added again
 func TestC30RanksOfADeadEngineAreRemoved(t *testing.T) {
 	t.Parallel() // it waits
-	w, _ := dpEngine(t, "127.0.0.1:0")
+	w, _ := dpEngine(t, "127.0.0.1:0", 0)
 	g := start(t, func(c *Config) {
 		c.WorkerURLs, c.DPAware, c.HealthCheckInterval, c.HealthCheckTimeout = []string{w.URL}, true, 1, 1
 		c.HealthFailureThreshold, c.HealthCheckEndpoint, c.RemoveUnhealthyWorkers = 1, "/health", new(true)
@@ -126,7 +144,7 @@ func TestC30RanksOfADeadEngineAreRemoved(t *testing.T) {
 	w.Close()
 	require.Eventually(t, func() bool { return g.gateway.registry.Len() == 0 }, patience, 10*time.Millisecond)
 	require.Contains(t, g.Log.String(), "worker has failed, it is removed")
-	again, _ := dpEngine(t, strings.TrimPrefix(w.URL, "http://"))
+	again, _ := dpEngine(t, strings.TrimPrefix(w.URL, "http://"), 0)
 	g.becomes(t, g.add(t, `{"url":"`+again.URL+`"}`), "ready")
 	require.Len(t, g.urls(t), 2)
 }

@@ -156,6 +156,7 @@ func TestC37TheRequestTimeoutIsVisible(t *testing.T) {
 		none   bool   // there was no head yet
 		begins string // of a stream; what it ends with is an error event
 		torn   bool   // the stream is cut within an event, where no error event fits
+		more   bool   // there are many of what it begins with
 	}{
 		{name: "a silent worker", body: chat, play: func(*act) {}, none: true},
 		{name: "a silent worker, a stream was asked for", body: chats, play: func(*act) {}, none: true},
@@ -165,6 +166,7 @@ func TestC37TheRequestTimeoutIsVisible(t *testing.T) {
 			name: "a stream that falls silent within an event", body: chats,
 			play: func(a *act) { a.stream(); a.chunk(event); a.chunk("data: {") }, begins: event, torn: true,
 		},
+		{name: "a stream that goes on and on", body: chats, play: (*act).goOn, begins: event, more: true},
 	}
 	w := startPuppet(t, func(a *act) {
 		i, _ := strconv.Atoi(a.Header.Get("X-Request-Id"))
@@ -189,6 +191,10 @@ func TestC37TheRequestTimeoutIsVisible(t *testing.T) {
 			require.NotContains(t, r.Body, "[DONE]")
 			rest, begun := strings.CutPrefix(r.Body, tt.begins)
 			require.True(t, begun, r.Body)
+			if tt.more {
+				require.True(t, strings.HasPrefix(rest, tt.begins), r.Body)
+				rest = strings.ReplaceAll(rest, tt.begins, "")
+			}
 			if tt.torn {
 				require.Equal(t, "data: {", rest)
 			} else {
@@ -197,6 +203,21 @@ func TestC37TheRequestTimeoutIsVisible(t *testing.T) {
 		})
 	}
 	g.quiet(t)
+}
+
+// goOn streams twenty events a second until the peer has had enough.
+func (a *act) goOn() {
+	a.stream()
+	next := time.NewTicker(50 * time.Millisecond)
+	defer next.Stop()
+	for {
+		a.chunk(event)
+		select {
+		case <-a.gone:
+			return
+		case <-next.C:
+		}
+	}
 }
 
 // C37: limits that nobody has set are those of the command line, and the web server has none of its own.

@@ -184,10 +184,14 @@ func TestC38NoPermitIsLost(t *testing.T) {
 	if testing.Short() {
 		rounds = 50
 	}
-	for range rounds {
+	for round := range rounds {
 		var clients []*wire
-		for i := range 7 {
-			clients = append(clients, g.asks(t, []string{"", "headless"}[i%2], []string{chat, chats}[i%2]))
+		if round%100 == 0 {
+			clients = g.everywhere(t, h)
+		} else {
+			for i := range 7 {
+				clients = append(clients, g.asks(t, []string{"", "headless"}[i%2], []string{chat, chats}[i%2]))
+			}
 		}
 		for _, i := range rand.Perm(len(clients)) {
 			clients[i].leave(rand.IntN(2) == 0)
@@ -200,23 +204,52 @@ func TestC38NoPermitIsLost(t *testing.T) {
 		_ = a.conn.Close()
 	})
 	requireJSONError(t, g.post(t, chatPath, chat), http.StatusBadGateway, "call_upstream_request_error")
-	g.enrol(t, "http://127.0.0.1:1", `"health":{"disable_health_check":true}`) // nobody listens there
+	refuses := startHTTPWorker(t, workerPlan{})
+	g.enrol(t, refuses.URL, `"health":{"disable_health_check":true,"drain_settle_secs":0}`)
 	h.does(func(a *act) { a.answer(chatAnswer) })
-	for range 7 {
-		r := g.post(t, chatPath, chat)
-		require.Contains(t, []int{http.StatusOK, http.StatusBadGateway}, r.StatusCode)
+	g.serving(t, 2)
+	refuses.Close() // nobody listens there any more
+	statuses := map[int]int{}
+	for range 14 {
+		statuses[g.post(t, chatPath, chat).StatusCode]++
 	}
+	require.Equal(t, map[int]int{http.StatusOK: 7, http.StatusBadGateway: 7}, statuses)
+	g.idle(t)
+	require.Equal(t, http.StatusAccepted, g.do(t, http.MethodDelete, "/workers/"+g.worker(t, refuses.URL).ID().String(), "").StatusCode)
+	g.until(t, func() bool { return g.gateway.registry.Len() == 1 })
 	var all sync.WaitGroup
-	for range 7 {
+	for range 7 { // four and three: all at once
+		c := g.asks(t, "good", chat)
 		all.Go(func() {
-			r := g.asks(t, "good", chat).whole()
-			if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadGateway {
+			if r := c.whole(); r.StatusCode != http.StatusOK {
 				t.Errorf("status %d: %v", r.StatusCode, r.Err)
 			}
 		})
 	}
 	all.Wait()
 	g.idle(t)
+}
+
+// everywhere is clients in all three places that they may leave from: two in mid-stream, two before the head, three in the queue.
+func (g *running) everywhere(t *testing.T, h *holder) (clients []*wire) {
+	t.Helper()
+	g.idle(t)
+	for range 2 {
+		c := g.asks(t, "", chats)
+		_, err := io.ReadFull(c.read(t).Body, make([]byte, 1))
+		require.NoError(t, err)
+		clients = append(clients, c)
+	}
+	headless := len(h.came("headless")) + 2
+	for range 2 {
+		clients = append(clients, g.asks(t, "headless", chats))
+	}
+	g.until(t, func() bool { return len(h.came("headless")) == headless })
+	for range 3 {
+		clients = append(clients, g.asks(t, "", chat))
+	}
+	g.queued(t, 3)
+	return clients
 }
 
 // http-dataplane.md, section 11.1: "free a queued waiter as soon as its client disconnects", with its body unread.

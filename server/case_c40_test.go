@@ -161,6 +161,9 @@ func TestC40WhatIsNoRouteIsRefused(t *testing.T) {
 		{"POST", "/v1/chat%2Fcompletions", ""},
 		{"POST", "/flush_cache_now", ""},
 		{"GET", "/get_load", ""},
+		{"GET", "/version", ""}, // workers.md, section 14: another gateway would take this one for an engine
+		{"GET", "/server_info", ""},
+		{"GET", "/model_info", ""},
 		{"GET", "/metrics", ""},
 		{"BREW", "/no/such/path", ""},
 		{"GET", "/no/such/path?model=m1", ""},

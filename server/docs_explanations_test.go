@@ -21,7 +21,7 @@ var explanations = []explained{
 			{"unknown_url", "No route has this path.", "Correct the path; `smg pipelines` lists the routes."},
 			{"method_not_allowed", "The path is known, the method is not.", "Use a method from the `Allow` header."},
 			{"json_parse_error", "The `Content-Type` of an inference request is not JSON.", "Send `Content-Type: application/json`."},
-			{"invalid_multipart", "The `Content-Type` of a transcription is not `multipart/form-data` with a boundary.", "Send a form, and let the HTTP library write its `Content-Type`."},
+			{"invalid_multipart", "The `Content-Type` of a transcription is not `multipart/form-data` with a boundary, or its body is not such a form.", "Send a form, and let the HTTP library write it."},
 			{"unsupported_content_encoding", "The body is compressed, and the gateway would have to read it.", "Send the body as it is, without `Content-Encoding`."},
 			{"request_body_too_large", "The body is longer than `--max-payload-size`, by its declared length or while it is read.", "Send less, or raise `--max-payload-size`."},
 			{"request_body_stalled", "The client sent nothing of the body for `--stream-body-stall-timeout-secs`, or so slowly that an attempt ran out of time.", "Look at the client and the network between; it may send the request again."},
@@ -118,7 +118,7 @@ var explanations = []explained{
 			{"WORKER_NOT_FOUND", "No worker with this id is registered or being registered.", "`GET /workers` lists the ids."},
 			{"WORKER_ALREADY_EXISTS", "A worker with this URL is registered.", "Nothing, or remove it first."},
 			{"WORKER_CREATE_IN_PROGRESS", "A worker with this URL is being registered.", "Poll the id that the message names."},
-			{"INTERNAL_SERVER_ERROR", "The gateway is shutting down (503), or has a defect (500).", "Ask another replica; report a 500."},
+			{"INTERNAL_SERVER_ERROR", "The queue of changes is full or, because the gateway is shutting down, stopped; or the gateway has a defect.", "Ask again, or another replica; the message says which."},
 		},
 	},
 }

@@ -95,7 +95,8 @@ func (g *gateway) enrolment() {
 		Delay: g.cfg.StartupDelay.Duration(), Interval: g.cfg.StartupCheckInterval.Duration(), Timeout: g.cfg.StartupTimeout.Duration(),
 	}
 	g.enroller = workers.NewEnroller(g.registry, workerSettings(g.cfg), startup, log,
-		workers.WithTLS(g.workerTLS), workers.WithJobs(g.cfg.Jobs()), workers.WithRanks(g.cfg.DPAware), workers.WithMetrics(g.metrics.Fleet))
+		workers.WithTLS(g.workerTLS), workers.WithJobs(g.cfg.Jobs()),
+		workers.WithJobLog(telemetry.WithTarget(g.log, "smg::jobs")), workers.WithRanks(g.cfg.DPAware), workers.WithMetrics(g.metrics.Fleet))
 	specs := make([]workers.Spec, 0, len(g.cfg.WorkerURLs))
 	for _, url := range g.cfg.StartupURLs() {
 		spec := workers.NewSpec(url)

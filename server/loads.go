@@ -74,7 +74,7 @@ func aggregate(loads []loadEntry) *loadAggregate {
 // monitoring makes what polls the engines for their load.
 func (g *gateway) monitoring() {
 	settings := workers.LoadSettings{Interval: g.cfg.LoadMonitorInterval.Duration(), Wanted: g.loadsWanted}
-	g.loads = workers.NewLoadMonitor(g.registry, settings, telemetry.WithTarget(g.log, "smg::worker"))
+	g.loads = workers.NewLoadMonitor(g.registry, settings, telemetry.WithTarget(g.log, "smg::load_monitor"))
 	g.loads.UseTLS(g.workerTLS)
 	g.loads.OnPoll(func(m workers.Mode, r workers.PollResult, took time.Duration) {
 		g.metrics.Loads.Poll(m.String(), r.String(), took)

@@ -173,7 +173,9 @@ func TestOverloadProtection(t *testing.T) {
 				require.Contains(t, g.metricsText(t), `smg_worker_overload_fallback_total{stage="selection"} 1`)
 			} else {
 				requireShed(t, got)
-				require.Contains(t, g.metricsText(t), `smg_worker_overload_shed_total{stage="selection"} 1`)
+				page := g.metricsText(t)
+				require.Contains(t, page, `smg_worker_overload_shed_total{stage="selection"} 1`)
+				require.Contains(t, page, `smg_http_responses_total{error_code="worker_overload_protection_shed",path="`+chatPath+`",status_code="503"} 1`)
 				require.Empty(t, append(posts(w1), posts(w2)...))
 				require.Zero(t, g.retries(t))
 			}

@@ -137,7 +137,7 @@ func TestARequestHasTwoLinesInTheLog(t *testing.T) {
 func TestProbesAreSilent(t *testing.T) {
 	quiet, loud := start(t, func(c *Config) { c.LogJSON = true }), start(t, func(c *Config) { c.LogJSON, c.LogLevel = true, "debug" })
 	for _, path := range []string{"/health", "/liveness", "/readiness", "/nope"} {
-		for range 3 {
+		for range 100 {
 			quiet.get(t, path)
 		}
 		loud.do(t, http.MethodGet, path, "", "X-Request-Id", path)
@@ -147,11 +147,35 @@ func TestProbesAreSilent(t *testing.T) {
 		require.Equal(t, "DEBUG", found[1].Level)
 		require.Equal(t, "finished probe request", found[1].Message)
 	}
+	require.Equal(t, http.StatusServiceUnavailable, quiet.get(t, "/readiness").StatusCode, "nor of this, which is no failure of a request")
 	quiet.do(t, http.MethodGet, "/workers", "", "X-Request-Id", "last")
 	quiet.Log.of(t, "last")
 	for _, line := range quiet.Log.parsed(t) {
 		require.Contains(t, []string{"", "last"}, line.RequestID)
 	}
+}
+
+// telemetry.md sections 7.2 and 7.6: jobs and the polls of loads have targets of their own, for filters. A change that was accepted, and
+// then fails, is an ERROR.
+func TestJobsAndPollsHaveTheirTargets(t *testing.T) {
+	p := startPuppet(t, func(*act) {}) // it tells its load nowhere
+	g := start(t, func(c *Config) { c.LogJSON, c.LoadMonitorInterval, c.DrainSettle = true, 1, 1 })
+	id := g.add(t, `{"url":"`+p.URL+`"}`)
+	g.becomes(t, id, "ready")
+	g.until(t, func() bool { return strings.Contains(g.Log.String(), "worker tells no load") })
+	w := g.only(t)
+	require.Equal(t, http.StatusAccepted, g.do(t, http.MethodDelete, "/workers/"+id, "").StatusCode)
+	g.until(t, w.Draining)
+	require.Equal(t, http.StatusAccepted, g.do(t, http.MethodPatch, "/workers/"+id, `{"priority":1}`).StatusCode)
+	g.until(t, func() bool { return strings.Contains(g.Log.String(), "a job failed") })
+	var found []string
+	for _, line := range g.Log.parsed(t) {
+		if line.Target == "smg::jobs" || line.Target == "smg::load_monitor" {
+			require.Equal(t, p.URL, line.Worker)
+			found = append(found, line.Target+" "+line.Level+" "+line.Message)
+		}
+	}
+	require.Equal(t, []string{"smg::load_monitor INFO worker tells no load", "smg::jobs ERROR a job failed"}, found)
 }
 
 // telemetry.md section 7.6: what happens to workers is logged, once, and a breaker that opens is a warning.

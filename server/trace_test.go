@@ -389,3 +389,53 @@ func TestStagesAreTimedWithoutTracing(t *testing.T) {
 }
 
 const timedOf = 64
+
+// telemetry.md, sections 1 and 5: histograms of how long requests take name the trace of one that is recorded, to scrapers that ask
+// for OpenMetrics.
+func TestHistogramsNameTheTrace(t *testing.T) {
+	g, _ := traced(t, nil, engine.Start(t, engine.Config{}))
+	families := []string{
+		"smg_http_request_duration_seconds", "smg_router_request_duration_seconds", "smg_router_generation_duration_seconds",
+		"smg_router_ttft_seconds", "smg_client_ttft_seconds",
+	}
+	const open, exemplar = "application/openmetrics-text; version=1.0.0", `# {trace_id="` + traceID + `"}`
+
+	require.Equal(t, http.StatusOK, g.post(t, chatPath, chats, "Traceparent", "00-"+traceID+"-"+parent+"-00").StatusCode)
+	kind, page := g.scrapeAs(t, open)
+	require.Equal(t, open+"; charset=utf-8", kind)
+	require.NotContains(t, page, traceID, "a trace that nobody records is not to be found")
+
+	require.Equal(t, http.StatusOK, g.post(t, chatPath, chats, "Traceparent", "00-"+traceID+"-"+parent+"-01").StatusCode)
+	_, page = g.scrapeAs(t, open)
+	found := map[string]int{}
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, exemplar) {
+			found[line[:strings.Index(line, "_bucket{")]]++
+		}
+	}
+	for _, family := range families {
+		require.Equal(t, 1, found[family], family)
+	}
+	require.Len(t, found, len(families))
+
+	kind, page = g.scrapeAs(t, "")
+	require.Equal(t, "text/plain; version=0.0.4; charset=utf-8", kind)
+	require.Contains(t, page, families[0])
+	require.NotContains(t, page, traceID)
+}
+
+// scrapeAs gives the metrics in the form that is asked for, and its content type.
+func (g *running) scrapeAs(t *testing.T, accept string) (kind, page string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Metrics, nil)
+	require.NoError(t, err)
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.Header.Get("Content-Type"), string(body)
+}

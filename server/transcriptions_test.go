@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"mime"
 	"mime/multipart"
 	"net/http"
 	"strings"
@@ -31,8 +32,18 @@ func recording(t testing.TB, model string, size int, more ...string) (contentTyp
 	return form.FormDataContentType(), b.String()
 }
 
+// readRecording reads the form that a worker got.
+func readRecording(t testing.TB, got engine.Request) *multipart.Form {
+	t.Helper()
+	_, params, err := mime.ParseMediaType(got.Values("Content-Type")[0])
+	require.NoError(t, err)
+	form, err := multipart.NewReader(bytes.NewReader(got.Body), params["boundary"]).ReadForm(8 << 20)
+	require.NoError(t, err)
+	return form
+}
+
 // http-dataplane.md sections 2.1, 2.5, 9.1 and 16; DECISIONS.md row 40
-func TestATranscriptionIsRelayedAsItIs(t *testing.T) {
+func TestATranscriptionIsSentAndItsAnswerRelayed(t *testing.T) {
 	w := engine.Start(t, engine.Config{Name: "W1"})
 	g := start(t, nil, w)
 	for name, size := range map[string]int{"short": 100, "long": 2 << 20} {
@@ -45,8 +56,13 @@ func TestATranscriptionIsRelayedAsItIs(t *testing.T) {
 				require.NoError(t, got.Err)
 				require.Equal(t, stream == "true", strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream"))
 				require.Equal(t, stream == "true", strings.HasSuffix(got.Body, "data: [DONE]\n\n"))
-				requireRelayed(t, w, got, audioPath, body)
-				require.Equal(t, []string{kind}, posts(w)[0].Values("Content-Type"))
+				require.Len(t, posts(w), 1)
+				require.Equal(t, audioPath, posts(w)[0].Path)
+				sent := readRecording(t, posts(w)[0])
+				require.Equal(t, []string{"m1"}, sent.Value["model"])
+				require.Equal(t, []string{stream}, sent.Value["stream"])
+				require.Equal(t, "a.wav", sent.File["file"][0].Filename)
+				require.EqualValues(t, size, sent.File["file"][0].Size)
 			})
 		}
 	}

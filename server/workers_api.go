@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -148,8 +147,6 @@ func refused(err error) *pipeline.Error {
 	case *workers.URLError, *workers.FieldError, *workers.MismatchError, *workers.RanksError:
 		return badRequest(err.Error())
 	}
-	if errors.Is(err, workers.ErrClosed) {
-		return apiError(http.StatusServiceUnavailable, codeInternal, err.Error())
-	}
+	// The queue is full, or has been stopped: workers.md, section 11.
 	return apiError(http.StatusInternalServerError, codeInternal, err.Error())
 }

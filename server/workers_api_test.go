@@ -322,14 +322,79 @@ func TestAWorkerLeavesAtOnceWhenThereIsNothingToWaitFor(t *testing.T) {
 	}
 }
 
-// A gateway that ends takes no orders for its workers any more, and says so.
+// workers.md sections 11 and 18: a stopped queue. A gateway that ends takes no orders for its workers any more, and says so.
 func TestWorkersAreNotChangedDuringShutdown(t *testing.T) {
 	e := engine.Start(t, engine.Config{})
 	g := start(t, nil, e)
 	g.gateway.enroller.Close()
 	const message = "the gateway is shutting down"
-	requireAdminError(t, g.post(t, "/workers", `{"url":"http://127.0.0.1:1"}`), http.StatusServiceUnavailable, "INTERNAL_SERVER_ERROR", message)
+	requireAdminError(t, g.post(t, "/workers", `{"url":"http://127.0.0.1:1"}`), http.StatusInternalServerError, "INTERNAL_SERVER_ERROR", message)
 	id := g.gateway.registry.All()[0].ID().String()
-	requireAdminError(t, g.do(t, http.MethodDelete, "/workers/"+id, ""), http.StatusServiceUnavailable, "INTERNAL_SERVER_ERROR", message)
+	requireAdminError(t, g.do(t, http.MethodDelete, "/workers/"+id, ""), http.StatusInternalServerError, "INTERNAL_SERVER_ERROR", message)
+	requireAdminError(t, g.do(t, http.MethodPatch, "/workers/"+id, `{"priority":1}`), http.StatusInternalServerError, "INTERNAL_SERVER_ERROR", message)
+	requireAdminError(t, g.do(t, http.MethodPut, "/workers/"+id, `{"url":"`+e.URL+`"}`), http.StatusInternalServerError, "INTERNAL_SERVER_ERROR", message)
 	require.Equal(t, "ready", g.becomes(t, id, "ready").Status)
+}
+
+// workers.md section 2: workers that are added by the API do not inherit --api-key; one WARN says so.
+func TestAWorkerWithoutAKeyIsWarnedOf(t *testing.T) {
+	const warning = "a worker was added without an api_key"
+	tests := []struct {
+		name, gateway, worker string
+		warnings              int
+	}{
+		{"the gateway has a key and the worker none", "k1", "", 1},
+		{"both have one", "k1", "k2", 0},
+		{"nobody has one", "", "", 0},
+		{"the worker alone has one", "", "k2", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := engine.Start(t, engine.Config{})
+			g := start(t, func(c *Config) {
+				if c.LogJSON = true; tt.gateway != "" {
+					c.APIKey = &tt.gateway
+				}
+			})
+			got := g.post(t, "/workers", `{"url":"`+e.URL+`","api_key":"`+tt.worker+`"}`, "Authorization", "Bearer "+tt.gateway)
+			require.Equal(t, http.StatusAccepted, got.StatusCode, got.Body)
+			g.serving(t, 1)
+			warnings := 0
+			for _, line := range g.Log.parsed(t) {
+				if strings.HasPrefix(line.Message, warning) {
+					require.Equal(t, "WARN", line.Level)
+					require.Equal(t, e.URL, line.Worker)
+					warnings++
+				}
+			}
+			require.Equal(t, tt.warnings, warnings)
+			require.Equal(t, tt.worker != "", g.only(t).Bearer() == "Bearer "+tt.worker, "it has its own key or none")
+		})
+	}
+}
+
+// workers.md section 3: every --model-alias is on the card of its model.
+func TestConfiguredAliasesAreShown(t *testing.T) {
+	e := engine.Start(t, engine.Config{})
+	g := start(t, func(c *Config) { c.ModelAliases = []ModelAlias{{Alias: "gold", Model: "m1"}} }, e)
+	page := decode[struct {
+		Workers []struct {
+			Models []struct {
+				ID      string   `json:"id"`
+				Aliases []string `json:"aliases"`
+			} `json:"models"`
+		} `json:"workers"`
+	}](t, g.get(t, "/workers?model=gold"))
+	require.Len(t, page.Workers, 1)
+	require.Equal(t, "m1", page.Workers[0].Models[0].ID)
+	require.Equal(t, []string{"gold"}, page.Workers[0].Models[0].Aliases)
+	require.Equal(t, http.StatusOK, g.post(t, chatPath, strings.Replace(chat, "m1", "gold", 1)).StatusCode)
+}
+
+// workers.md section 14: a gateway that is registered behind another one must not be taken for an engine.
+func TestAGatewayDoesNotAnswerLikeAnEngine(t *testing.T) {
+	g := start(t, nil, engine.Start(t, engine.Config{}))
+	for _, path := range []string{"/version", "/server_info", "/model_info"} {
+		requireJSONError(t, g.get(t, path), http.StatusNotFound, "unknown_url")
+	}
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,6 +176,40 @@ func TestRetriesOfAModelAreThoseOfItsWorkers(t *testing.T) {
 			require.Equal(t, tt.attempts, len(posts(e))-before)
 			require.Equal(t, http.StatusAccepted, g.do(t, http.MethodDelete, "/workers/"+id, "").StatusCode)
 			g.becomes(t, id, "")
+		})
+	}
+}
+
+// http-dataplane.md section 10, per-model override: the model is the chosen worker's, whatever the client calls it.
+func TestRetriesAreThoseOfTheWorkerThatWasAsked(t *testing.T) {
+	const one, all = `"models":[{"id":"m1"}],`, ""
+	tests := []struct {
+		name, models, path, body string
+	}{
+		{"a request that names the model", one, chatPath, chat},
+		{"a generation that names none", one, "/generate", `{"text":"hi"}`},
+		{"a reranking that names none", one, "/v1/rerank", `{"query":"q","documents":["d"]}`},
+		{"a model that only a worker of every model serves", all, chatPath, chat},
+		{"no model, and a worker of every model", all, "/generate", `{"text":"hi"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked atomic.Int64
+			e := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // an engine that names no model
+				switch {
+				case r.Method == http.MethodPost:
+					asked.Add(1)
+					w.WriteHeader(http.StatusServiceUnavailable)
+				case r.URL.Path != "/health":
+					http.NotFound(w, r)
+				}
+			}))
+			t.Cleanup(e.Close)
+			g := start(t, func(c *Config) { c.RetryMaxRetries, c.RetryInitialBackoff = 4, 1 })
+			g.becomes(t, g.add(t, `{"url":"`+e.URL+`",`+tt.models+`"resilience":{"disable_retry":true}}`), "ready")
+			require.Equal(t, tt.models == all, g.only(t).Model() == "", "it takes every model")
+			require.Equal(t, http.StatusServiceUnavailable, g.post(t, tt.path, tt.body).StatusCode)
+			require.EqualValues(t, 1, asked.Load())
 		})
 	}
 }

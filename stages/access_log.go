@@ -10,8 +10,9 @@ import (
 	"github.com/smg-go/smg/telemetry"
 )
 
-// AccessLog writes a line when a request arrives and one when its response is over. probe is for routes that are asked every
-// few seconds: their lines are at debug. A disabled line costs one atomic load.
+// AccessLog writes a line when a request arrives and one when its response is over; of a stream, a second one at debug, with the
+// whole time, the bytes and tokens, and whether the client left. probe is for routes that are asked every few seconds: their lines
+// are at debug. A disabled line costs one atomic load, and nothing is counted for it.
 func AccessLog(log *slog.Logger, probe bool) pipeline.Stage {
 	return &accessLog{
 		requests: telemetry.WithTarget(log, "smg::request"), responses: telemetry.WithTarget(log, "smg::response"), probe: probe,
@@ -43,8 +44,9 @@ func (s *accessLog) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	info.Version, info.RequestID = x.Client.Protocol(), x.ID
 
 	s.write(x, s.requests, s.at(slog.LevelInfo), "started processing request", info)
-	err := x.Conclude(next)
+	err := s.conclude(x, next)
 	s.finish(x, info, err)
+	s.finishStream(x, info, err)
 	return err
 }
 
@@ -64,7 +66,7 @@ func (s *accessLog) write(x *pipeline.Exchange, log *slog.Logger, level slog.Lev
 	}
 }
 
-// finish writes the one line about the end. A response that broke behind its head is an error whatever its status was.
+// finish writes the line about the end. A response that broke behind its head is an error whatever its status was.
 func (s *accessLog) finish(x *pipeline.Exchange, info *telemetry.RequestInfo, err error) {
 	status, code := x.Result(err)
 	level, message := s.verdict(x, status, err)

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ func TestAccessLogTellsHowARequestEnded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, 1, tt.with)
 			c := tt.do(t, r)
-			records := r.log.records(t)
+			records, _ := split(r.log.records(t))
 			require.Len(t, records, 2, "exactly one line about the end")
 			begin, end := records[0], records[1]
 			require.Equal(t, []any{"INFO", "smg::request", started}, []any{begin["level"], begin["target"], begin["message"]})
@@ -55,6 +56,102 @@ func TestAccessLogTellsHowARequestEnded(t *testing.T) {
 			}
 			require.NotContains(t, begin["span"], "status_code", "absent until it is known")
 		})
+	}
+}
+
+// split takes the lines about streams that ended from the others.
+func split(records []map[string]any) (others, streams []map[string]any) {
+	for _, record := range records {
+		if record["message"] == "response stream ended" {
+			streams = append(streams, record)
+		} else {
+			others = append(others, record)
+		}
+	}
+	return others, streams
+}
+
+// leavingAtFirst asks for a stream and leaves when its first bytes have come.
+func leavingAtFirst(_ *testing.T, r *rig) *caller {
+	r.engines[0].SetFaults(engine.Fault{HangAfterEvents: at(1)})
+	c := post(chatPath, stream)
+	c.onWrite = func(c *caller, _ []byte) { c.leave() }
+	return r.ask(c)
+}
+
+// telemetry.md, section 7.4: "for streams a second DEBUG line at body end with total duration, bytes, tokens, client_gone".
+func TestAccessLogTellsWhatAStreamCameTo(t *testing.T) {
+	withoutUsage := strings.Replace(stream, `,"stream_options":{"include_usage":true}`, "", 1)
+	quiet := func(s *rigging) { s.level = slog.LevelInfo }
+	leaveEarly := leaving(stream, silent(), inFlightWith)
+	tests := []struct {
+		name                string
+		with                func(*rigging)
+		do                  func(t *testing.T, r *rig) *caller
+		told, gone, counted bool
+	}{
+		{"a stream that ends", nil, faulty(stream), true, false, true},
+		{"one whose worker does not say what it was", nil, faulty(withoutUsage), true, false, false},
+		{"one that comes with the second attempt", nil, faulty(stream, engine.Fault{Status: 503, Count: 1}), true, false, true},
+		{"one that breaks", nil, faulty(stream, engine.Fault{CutAfterEvents: at(1)}), true, false, false},
+		{"one that the client leaves", nil, leavingAtFirst, true, true, false},
+		{"a client that leaves before there is a stream", nil, leaveEarly, false, false, false},
+		{"an answer that is no stream", nil, faulty(small), false, false, false},
+		{"a failure in the place of a stream", attempts(1), faulty(stream, engine.Fault{Status: 503}), false, false, false},
+		{"at info, a stream that ends", quiet, faulty(stream), false, false, false},
+		{"at info, one that the client leaves", quiet, leavingAtFirst, false, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 1, tt.with)
+			var client pipeline.Client
+			r.edited(t, func(c *pipeline.Chain) (*pipeline.Chain, error) {
+				return c.Before("access_log", pipeline.StageFunc("look", pipeline.Contract{}, func(x *pipeline.Exchange, next pipeline.Next) error {
+					defer func() { client = x.Client }()
+					return next(x)
+				}))
+			})
+			c := tt.do(t, r)
+			require.Same(t, c, client, "the client is itself again")
+			others, streams := split(r.log.records(t))
+			require.Len(t, others, 2)
+			if !tt.told {
+				require.Empty(t, streams)
+				return
+			}
+			require.Len(t, streams, 1)
+			end := streams[0]
+			require.Equal(t, []any{"DEBUG", "smg::response"}, []any{end["level"], end["target"]})
+			require.Equal(t, others[1]["request_id"], end["request_id"])
+			require.Positive(t, c.got.Len())
+			require.EqualValues(t, c.got.Len(), end["bytes"])
+			require.Equal(t, tt.gone, end["client_gone"])
+			require.GreaterOrEqual(t, end["duration_us"], others[1]["span"].(map[string]any)["latency"], "the head is a part of it")
+			for _, key := range []string{"input_tokens", "output_tokens"} {
+				if tt.counted {
+					require.Positive(t, end[key], key)
+				} else {
+					require.NotContains(t, end, key)
+				}
+			}
+		})
+	}
+}
+
+// A filter that shows the target at info shows no second line, and has nothing counted: a stage behind sees the client itself.
+func TestAccessLogCountsNothingThatNobodyReads(t *testing.T) {
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		r := newRig(t, 1, func(s *rigging) { s.level = level })
+		var client pipeline.Client
+		r.edited(t, func(c *pipeline.Chain) (*pipeline.Chain, error) {
+			return c.Before("in_flight", pipeline.StageFunc("look", pipeline.Contract{}, func(x *pipeline.Exchange, next pipeline.Next) error {
+				defer func() { client = x.Client }()
+				return next(x)
+			}))
+		})
+		c := r.ask(post(chatPath, stream))
+		require.Equal(t, 200, c.status)
+		require.Equal(t, level == slog.LevelInfo, client == pipeline.Client(c), "at %v", level)
 	}
 }
 

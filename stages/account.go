@@ -65,7 +65,8 @@ func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, b
 		}
 		return
 	}
-	series.Duration.Observe(x.HeadAt().Sub(began).Seconds())
+	e := exemplar.Get(x)
+	e.Observe(series.Duration, x.HeadAt().Sub(began).Seconds())
 	if leg == nil {
 		return
 	}
@@ -74,8 +75,8 @@ func (s *account) settle(x *pipeline.Exchange, series *telemetry.RouterSeries, b
 		first := time.Duration(0)
 		if !leg.FirstEvent.IsZero() {
 			first = leg.FirstEvent.Sub(leg.Sent)
-			series.ClientTTFT(leg.FirstEvent.Sub(x.Arrived))
+			series.ClientTTFT(leg.FirstEvent.Sub(x.Arrived), e)
 		}
-		series.Stream(first, time.Since(leg.Sent), leg.Usage.OutputTokens)
+		series.Stream(first, time.Since(leg.Sent), leg.Usage.OutputTokens, e)
 	}
 }

@@ -78,6 +78,26 @@ func TestBreakerHeedsTheWorkersOwnStatusLists(t *testing.T) {
 	}
 }
 
+// workers.md, section 9: "503 x 100 -> closed, no outcome metric" of a worker for which that is a capacity status.
+func TestACapacityStatusIsNoOutcome(t *testing.T) {
+	r := newRig(t, 1, func(s *rigging) {
+		s.retry.MaxAttempts = 1
+		s.worker.Statuses.Capacity = []int{429, 503}
+	})
+	r.engines[0].SetFaults(engine.Fault{Status: 503})
+	for range 100 {
+		require.Equal(t, 503, r.ask(chat()).status)
+	}
+	require.Equal(t, []int{100}, r.asked())
+	require.Equal(t, workers.BreakerClosed, r.workers[0].Breaker().State())
+	require.Zero(t, r.count(t, "worker_cb_outcomes_total{failure w1}"))
+	require.Zero(t, r.count(t, "worker_cb_outcomes_total{success w1}"))
+
+	r.engines[0].SetFaults(engine.Fault{Status: 500})
+	r.ask(chat())
+	require.Equal(t, 1, r.count(t, "worker_cb_outcomes_total{failure w1}"), "what is counted is seen here")
+}
+
 // http-dataplane.md, section 9.4; telemetry.md, section 4.4.
 func TestBreakerOpensAfterFailuresAndKeepsTheWorkerOut(t *testing.T) {
 	r := newRig(t, 2, func(s *rigging) {

@@ -10,12 +10,12 @@ import (
 	"github.com/smg-go/smg/stages/forward"
 )
 
-// Form stands in the place of [Body] where the body is a multipart form: it goes to the worker as it comes, with the client's own
-// content type, in one attempt. Of a long form it reads only the first bytes, in which the model may be; where models have to be told
-// apart or renamed, as many as it takes to find it. What else is in the form is the engine's business.
+// Form stands in the place of [Body] where the body is the multipart form of a transcription. It reads the form, checks its fields and
+// writes it anew for the worker: the file under its name and type, the model, and the fields that are documented. Others are read and
+// dropped. It is sent in one attempt.
 //
-// Errors: 400 invalid_multipart for a body that does not say that it is a form, or not what separates its parts; 413
-// request_body_too_large for one that grows over the limit before its model has come.
+// Errors: 400 invalid_multipart for a body that is no form; 400 missing_required_parameter or invalid_value for a field, which is named;
+// 413 request_body_too_large for a form that grows over the limit; 408 and 400 if the client does not send all of it.
 func Form(s BodySettings, m *Models) pipeline.Stage { return &form{body{s, Transcriptions}, m} }
 
 type form struct {
@@ -31,8 +31,7 @@ var (
 func (*form) Name() string { return "form" }
 
 func (s *form) Handle(x *pipeline.Exchange, next pipeline.Next) error {
-	kind := x.Client.Header("Content-Type")
-	boundary, ok := boundaryOf(kind)
+	boundary, ok := boundaryOf(x.Client.Header("Content-Type"))
 	if !ok {
 		return badRequest("invalid_multipart", "", "The request body must be sent as multipart/form-data with a boundary.")
 	}
@@ -41,13 +40,14 @@ func (s *form) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	}
 	memory := bodies.Get().(*[]byte)
 	defer giveBack(memory)
-	x.Body.Streamed, x.Body.ContentType = true, kind
-	if err := s.peek(x, memory); err != nil {
+	if err := s.rewrite(x, memory, boundary); err != nil {
 		return err
 	}
-	if err := s.findModel(x, memory, boundary); err != nil {
-		return err
+	if s.Stall > 0 {
+		x.Client.SetReadTimeout(0)
 	}
+	defer func(c pipeline.Client) { x.Client = c }(x.Client)
+	x.Client = &formClient{x.Client, x}
 	return next(x)
 }
 
@@ -61,69 +61,69 @@ func boundaryOf(contentType string) (boundary string, ok bool) {
 	return boundary, boundary != "" && len(boundary) <= 70 && strings.TrimRight(boundary, " ") == boundary // RFC 2046
 }
 
-// findModel notes where the form names its model. If it has to, it reads on until it has come, or the form is over.
-func (s *form) findModel(x *pipeline.Exchange, memory *[]byte, boundary string) error {
+// rewrite reads the client's form and makes of it the one that is sent. Streamed stands for one attempt. Stream stays as it is: the
+// worker's answer is relayed as what the worker says that it is, whatever was asked for.
+func (s *form) rewrite(x *pipeline.Exchange, memory *[]byte, boundary string) error {
+	from := &formSource{x: x, left: s.MaxBytes}
+	t := newTranscription(*memory, min(x.Client.ContentLength(), kept))
+	if err := t.read(from, boundary); err != nil {
+		if from.failure != nil {
+			return from.failure
+		}
+		return err
+	}
+	if err := t.check(); err != nil {
+		return err
+	}
+	model := t.finish()
+	*memory = t.out.Bytes()
+	x.Body.Streamed, x.Body.Peeked, x.Body.ContentType = true, *memory, t.form.FormDataContentType()
 	f := bodyFields.Fill(x)
 	f.reset()
-	for whole := s.whole(x); ; {
-		if model, found := formField(x.Body.Peeked, boundary, "model"); found {
-			f.set(fieldModel, model, false)
-			return nil
-		}
-		if whole || !s.matters() {
-			return nil
-		}
-		err := s.readOn(x, memory)
-		whole = errors.Is(err, io.EOF)
-		if err != nil && !whole {
-			return err
-		}
-	}
-}
-
-// whole tells whether nothing is left to read.
-func (s *form) whole(x *pipeline.Exchange) bool {
-	return int64(len(x.Body.Peeked)) == x.Client.ContentLength()
-}
-
-// matters tells whether the model decides who may serve the request, or what is sent.
-func (s *form) matters() bool {
-	return s.models.Required || s.models.Registry.ModelCount() > 1 || s.models.Registry.Aliased()
-}
-
-// readOn reads as many bytes again as there are. The error is io.EOF if those are the last.
-func (s *form) readOn(x *pipeline.Exchange, memory *[]byte) error {
-	defer x.Idled(x.Wait())
-	buf := x.Body.Peeked
-	read := len(buf)
-	buf = append(buf, make([]byte, max(read, 4<<10))...)
-	for read < len(buf) {
-		n, err := x.Client.Read(buf[read:])
-		read += n
-		*memory, x.Body.Peeked = buf[:read], buf[:read]
-		switch {
-		case int64(read) > s.MaxBytes:
-			return forward.UploadTooLarge()
-		case errors.Is(err, io.EOF):
-			return io.EOF
-		case err != nil:
-			return uploadFailure(x, err)
-		}
-	}
+	f.set(fieldModel, model, false)
 	return nil
 }
 
-// formModel is the model that a form names, "" if it has not been found.
-func formModel(x *pipeline.Exchange, f *fieldSet) string {
-	return strings.TrimSpace(string(f.raw(x.Body.Peeked, fieldModel)))
+// formSource is the client's form, as long as it is no longer than bodies may be.
+type formSource struct {
+	x       *pipeline.Exchange
+	left    int64 // bytes
+	failure error // of the client's, or its form's length; nil if all was well
 }
 
-// renameFormModel puts the canonical model in the place of the one that the form names.
+func (s *formSource) Read(p []byte) (int, error) {
+	defer s.x.Idled(s.x.Wait())
+	n, err := s.x.Client.Read(p)
+	s.left -= int64(n)
+	switch {
+	case s.left < 0:
+		s.failure = forward.UploadTooLarge()
+		return 0, s.failure
+	case err != nil && !errors.Is(err, io.EOF):
+		s.failure = uploadFailure(s.x, err)
+		return n, s.failure
+	}
+	return n, err
+}
+
+// formClient is the client to the stages behind, to whom the form is as long as it is sent.
+type formClient struct {
+	pipeline.Client
+	x *pipeline.Exchange
+}
+
+func (c *formClient) ContentLength() int64 { return int64(len(c.x.Body.Peeked)) }
+
+// formModel is the model that a form names.
+func formModel(x *pipeline.Exchange, f *fieldSet) string {
+	return string(f.raw(x.Body.Peeked, fieldModel))
+}
+
+// renameFormModel puts the canonical model in the place of the one that the form names. The file stands in front of it and is not moved.
 func renameFormModel(x *pipeline.Exchange, f *fieldSet, canonical string) {
-	old, was := f.spans[fieldModel], x.Body.Peeked
-	edited := make([]byte, 0, len(was)+len(canonical))
-	edited = append(edited, was[:old.start]...)
-	edited = append(edited, canonical...)
-	f.spans[fieldModel].end = uint32(len(edited))
-	x.Body.Peeked = append(edited, was[old.end:]...)
+	at := &f.spans[fieldModel]
+	was := x.Body.Peeked
+	tail := string(was[at.end:])
+	x.Body.Peeked = append(append(was[:at.start], canonical...), tail...)
+	at.end = at.start + uint32(len(canonical))
 }

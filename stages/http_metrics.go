@@ -60,7 +60,7 @@ func (s *httpMetrics) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	status, code := x.Result(err)
 	s.route.Response(status, code).Inc()
 	if at := x.HeadAt(); !at.IsZero() {
-		s.route.Duration(method).Observe(at.Sub(x.Arrived).Seconds())
+		exemplar.Get(x).Observe(s.route.Duration(method), at.Sub(x.Arrived).Seconds())
 	}
 	if own, ok := x.Overhead(); ok && x.TriedCount() > 0 {
 		s.metrics.HTTP.Overhead(s.endpoint).Observe(own.Seconds())

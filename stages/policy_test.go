@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,4 +68,39 @@ func TestPolicyCountsNoDryRun(t *testing.T) {
 	require.Equal(t, 1, x.Legs.Len())
 	require.Empty(t, r.family(t, "worker_selection_total"))
 	require.Equal(t, r.workers[0].URL(), r.ask(chat()).head.Get("X-Smg-Routed-Worker-Id"), "it is still the first one's turn")
+}
+
+// policies.md, section 21, Check: one prefix_hash request moved off its target counts as a walk and as one selection.
+func TestAPrefixHashRequestThatIsMovedIsCounted(t *testing.T) {
+	r := &rig{metrics: telemetry.NewMetrics(telemetry.Options{}), registry: workers.NewRegistry()}
+	s := policy.BuiltIn(policy.Shared{Metrics: r.metrics.Policies})
+	s.PrefixLoadFactor, s.PrefixBalanceAbs = 1, 0
+	var err error
+	r.policies, err = policy.NewSet("prefix_hash", s, nil, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	r.registry.Listen(r.policies)
+	for _, url := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
+		r.register(t, newWorker(t, url, "m1", workers.DefaultSettings()), "ready")
+	}
+	answer := pipeline.StageFunc("answer", pipeline.Contract{}, func(x *pipeline.Exchange, _ pipeline.Next) error { return x.WriteHead(200, 0, nil) })
+	chain := assembled(t, given(pipeline.Model), Candidates(r.registry), Policy(r.policies, r.metrics), answer)
+	send := func() *workers.Worker {
+		x := &pipeline.Exchange{Client: chat(), Key: pipeline.RoutingKey{Value: "session-42", Source: pipeline.HeaderKey}}
+		require.NoError(t, chain.Run(x))
+		return x.Target()
+	}
+	target := send()
+	require.Equal(t, map[string]int{"prefix_hash_policy_branch_total{ring_hit}": 1}, r.family(t, "prefix_hash_policy_branch_total"))
+	before := r.total(t, "worker_selection_total{")
+	for range 3 {
+		target.Begin()
+	}
+	require.NotSame(t, target, send())
+	require.Equal(t, map[string]int{
+		"prefix_hash_policy_branch_total{ring_hit}": 1, "prefix_hash_policy_branch_total{load_balance_walk}": 1,
+	}, r.family(t, "prefix_hash_policy_branch_total"))
+	require.Equal(t, before+1, r.total(t, "worker_selection_total{"))
+	for series := range r.family(t, "worker_selection_total") {
+		require.Contains(t, series, " prefix_hash ")
+	}
 }

@@ -21,8 +21,8 @@ type RetrySettings struct {
 	Jitter         float64       // share of the backoff that is added or taken off at random, 0 to 1
 	Deadline       time.Duration // no attempt starts later than this after the request arrived; 0: no limit
 
-	// ForModel gives the settings for a model that has some of its own, and nil for one that has none. It is asked when an attempt
-	// has failed, by many requests at once; nil: the same for all models.
+	// ForModel gives the settings for a model that has some of its own, and nil for one that has none. The model is that of the chosen
+	// worker, "" for one that takes every model. It is asked when an attempt has failed, by many requests at once; nil: the same for all.
 	ForModel RetryOverride
 }
 
@@ -98,14 +98,29 @@ func (r *retry) Handle(x *pipeline.Exchange, next pipeline.Next) error {
 	}
 }
 
-// settings are those of the request's model.
+// settings are those of the model that the attempt was for.
 func (r *retry) settings(x *pipeline.Exchange) *RetrySettings {
 	if r.ForModel != nil {
-		if own := r.ForModel(x.Model); own != nil {
-			return own
+		if model, one := attemptedModel(x); one {
+			if own := r.ForModel(model); own != nil {
+				return own
+			}
 		}
 	}
 	return &r.RetrySettings
+}
+
+// attemptedModel is the model of the worker that was chosen: a client may name none, or one that is served by a worker of every model. one
+// is false if nobody was chosen, and those who could have been serve several.
+func attemptedModel(x *pipeline.Exchange) (model string, one bool) {
+	if w := x.Target(); w != nil {
+		return w.Model(), true
+	}
+	if x.Pool.Len() == 0 {
+		return "", false
+	}
+	model = x.Pool.At(0).Model()
+	return model, !x.Pool.Any(func(w *workers.Worker) bool { return w.Model() != model })
 }
 
 func (r *retry) exhausted(x *pipeline.Exchange) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/smg-go/smg/cmd/mockengine/engine"
 	"github.com/smg-go/smg/pipeline"
+	"github.com/smg-go/smg/workers"
 )
 
 // http-dataplane.md, section 10, and DECISIONS 32: which answers of the first worker send the request to the second one.
@@ -272,4 +273,46 @@ func TestRetryStopsForAClientThatHasLeft(t *testing.T) {
 	require.ErrorIs(t, r.Serve(c), pipeline.ErrClientGone)
 	require.Equal(t, []int{1}, r.asked())
 	require.Zero(t, c.status)
+}
+
+// http-dataplane.md, section 10, per-model override: whose settings hold for an attempt.
+func TestTheModelOfAnAttemptIsThatOfItsWorker(t *testing.T) {
+	settings := workers.DefaultSettings()
+	m1, m2 := newWorker(t, "http://a:1", "m1", settings), newWorker(t, "http://b:1", "m2", settings)
+	every := newWorker(t, "http://c:1", "", settings)
+	tests := []struct {
+		name   string
+		asked  string
+		chosen *workers.Worker
+		pool   []*workers.Worker
+		model  string
+		one    bool
+	}{
+		{"a worker of the model was chosen", "m1", m1, []*workers.Worker{m1}, "m1", true},
+		{"no model is named", "", m2, []*workers.Worker{m1, m2}, "m2", true},
+		{"a worker of every model was chosen", "m9", every, []*workers.Worker{every}, "", true},
+		{"nobody of a model was chosen", "m1", nil, []*workers.Worker{m1, m1}, "m1", true},
+		{"nobody of every model was chosen", "m9", nil, []*workers.Worker{every}, "", true},
+		{"nobody of several models was chosen", "", nil, []*workers.Worker{m1, m2}, "", false},
+		{"nobody is there", "m1", nil, nil, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := &pipeline.Exchange{Model: tt.asked}
+			x.Pool = workers.ListOf(tt.pool...)
+			if tt.chosen != nil {
+				x.Legs.Add(tt.chosen, workers.Regular)
+			}
+			own, asked := &RetrySettings{MaxAttempts: 7}, []string(nil)
+			r := &retry{}
+			r.ForModel = func(model string) *RetrySettings { asked = append(asked, model); return own }
+			if got := r.settings(x); !tt.one {
+				require.Same(t, &r.RetrySettings, got)
+				require.Empty(t, asked)
+				return
+			}
+			require.Equal(t, []string{tt.model}, asked)
+			require.Same(t, own, r.settings(x))
+		})
+	}
 }

@@ -57,6 +57,9 @@ func (t *tracer) stage(i int, s pipeline.Stage) *stageSeries {
 	return made
 }
 
+// exemplar names the request's trace, if it is recorded, to the stages that observe how long requests take.
+var exemplar = pipeline.NewFact[telemetry.Exemplar]("exemplar")
+
 // observedOf is of how many requests the stages of one are observed.
 const observedOf = 64
 
@@ -74,6 +77,9 @@ func (t *tracer) Begin(x *pipeline.Exchange) (pipeline.Trace, bool) {
 	r := traces.Get().(*requestTrace)
 	r.tracer, r.observed = t, observed
 	t.tracing.StartServer(&r.request, t.route, x.Arrived, x.Client.Header)
+	if r.request.Recording() {
+		exemplar.Set(x, r.request.Exemplar())
+	}
 	return r, observed || r.request.Recording()
 }
 

@@ -124,7 +124,7 @@ run ` + "`go test ./telemetry -run Page -update`" + `.
 ## Where they are
 
 ` + "`GET /metrics`" + ` on a listener of its own (` + "`--prometheus-host`, `--prometheus-port`" + `; 0.0.0.0:29000 by default): text format, or OpenMetrics
-for scrapers that ask for it. It has no authentication, is neither counted nor logged, and answers until the very end of a
+for scrapers that ask for it; there, the histograms of how long requests take name traces ([tracing.md](tracing.md#from-a-histogram-to-a-trace)). It has no authentication, is neither counted nor logged, and answers until the very end of a
 shutdown, so that the last scrape sees the drain. If the port is taken, smg does not start. What the engines say of themselves is at
 ` + "`GET /engine_metrics`" + ` on the main port.
 

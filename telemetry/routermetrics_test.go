@@ -59,7 +59,7 @@ func TestStreamTimes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newTestMetrics()
-			m.Router.Series("m", EndpointChat).Stream(tt.first, tt.end, tt.tokens)
+			m.Router.Series("m", EndpointChat).Stream(tt.first, tt.end, tt.tokens, Exemplar{})
 			sum := func(family string) float64 {
 				samples := scrape(t, m)[family].GetMetric()
 				if len(samples) == 0 {

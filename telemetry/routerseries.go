@@ -105,13 +105,13 @@ func (s *RouterSeries) Requests(streaming bool) prometheus.Counter {
 func (s *RouterSeries) Errors(t ErrorType) prometheus.Counter { return s.errors[t] }
 
 // Stream records a stream that has ended: the times from dispatch to its first data event and to its end, and its output
-// tokens, 0 if unknown. A first of 0 says that no event came; then there is nothing to record but the end.
-func (s *RouterSeries) Stream(first, end time.Duration, tokens int64) {
-	s.generation().Observe(end.Seconds())
+// tokens, 0 if unknown. A first of 0 says that no event came; then there is nothing to record but the end. e is the request's.
+func (s *RouterSeries) Stream(first, end time.Duration, tokens int64, e Exemplar) {
+	e.Observe(s.generation(), end.Seconds())
 	if first <= 0 {
 		return
 	}
-	s.ttft().Observe(first.Seconds())
+	e.Observe(s.ttft(), first.Seconds())
 	if tokens > 1 && end >= first {
 		s.tpot().Observe((end - first).Seconds() / float64(tokens-1))
 	}
@@ -129,8 +129,10 @@ func (s *RouterSeries) Attempts(n int, failed bool) {
 	s.attempts[0].Observe(float64(n))
 }
 
-// ClientTTFT records how long a client waited for the first data event of its stream.
-func (s *RouterSeries) ClientTTFT(d time.Duration) { s.clientTTFT().Observe(d.Seconds()) }
+// ClientTTFT records how long a client waited for the first data event of its stream. e is the request's.
+func (s *RouterSeries) ClientTTFT(d time.Duration, e Exemplar) {
+	e.Observe(s.clientTTFT(), d.Seconds())
+}
 
 // Tokens adds what a usage object says; a number that is not known is 0 and changes nothing.
 func (s *RouterSeries) Tokens(input, output int64) {

@@ -25,7 +25,7 @@ func newWorkerVectors(f *families) workerVectors {
 		outcomes: f.counterVec("smg_worker_cb_outcomes_total",
 			"Outcomes recorded with a breaker, disabled ones included.", "worker", "outcome"),
 		readmissions: f.counterVec("smg_worker_cb_health_readmissions_total",
-			"Open breakers that went half-open because a health probe succeeded.", "worker"),
+			"Open breakers that went half-open, before their time-out, because health probes brought the worker back to ready.", "worker"),
 		heads: f.durationVec("smg_worker_request_duration_seconds",
 			"Time from the sending of a request to a worker to the head of its answer; of the first 256 workers.", "worker"),
 	}

@@ -85,7 +85,8 @@ func (h *HealthLoop) WorkerAdded(w *Worker) {
 	h.alarm.rouse()
 }
 
-// WorkerReplaced goes on with the new revision's settings and the old one's counts; its next probe is due at once.
+// WorkerReplaced goes on with the new revision's settings; its next probe is due at once. The counts are those of the old one, unless a
+// registration has reached the engine meanwhile: then it is about to be ready, and what went before says nothing of it.
 func (h *HealthLoop) WorkerReplaced(was, now *Worker) {
 	h.mu.Lock()
 	c := h.checks[was.id]
@@ -96,6 +97,9 @@ func (h *HealthLoop) WorkerReplaced(was, now *Worker) {
 		return
 	}
 	c.worker, c.due = now, time.Now()
+	if now.reached {
+		c.probation = probation{}
+	}
 	if c.place >= 0 {
 		heap.Fix(&h.agenda, c.place)
 	}

@@ -1,6 +1,9 @@
 package workers
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // claim is a name that workers of a model want for it.
 type claim struct {
@@ -14,6 +17,21 @@ func (r *Registry) Alias(alias, canonical string) {
 	defer r.mu.Unlock()
 	r.aliases[alias] = canonical
 	r.publish(true, func(*published) {})
+}
+
+// christen adds the configured aliases of its model to the card of a worker that nobody knows yet.
+func (r *Registry) christen(w *Worker) {
+	if len(w.spec.Models) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &w.spec.Models[0] // what more cards say is shown, and not served
+	for _, alias := range slices.Sorted(maps.Keys(r.aliases)) {
+		if c.ID == r.aliases[alias] && alias != c.ID && !slices.Contains(c.Aliases, alias) {
+			c.Aliases = append(c.Aliases, alias)
+		}
+	}
 }
 
 // claim counts the claims of a worker that comes or goes. changed is false if others of its model make the same ones: then a

@@ -172,6 +172,18 @@ func (b *Breaker) Reset() {
 	b.tell(from, BreakerClosed)
 }
 
+// Readmit lets trials through before the time-out has run out: the worker is known to be back. readmitted is false if it was not open.
+func (b *Breaker) Readmit() (readmitted bool) {
+	b.mu.Lock()
+	from, to := b.ripen()
+	if readmitted = to == BreakerOpen; readmitted {
+		to = b.move(BreakerHalfOpen)
+	}
+	b.mu.Unlock()
+	b.tell(from, to)
+	return readmitted
+}
+
 // ripen moves an open breaker whose time-out has run out to half-open. The lock is held.
 func (b *Breaker) ripen() (from, to BreakerState) {
 	s := BreakerState(b.state.Load())

@@ -24,6 +24,8 @@ func breakerScript(w *Worker, script string) string {
 			said = append(said, w.Breaker().State().String())
 		case step == "reset":
 			w.Breaker().Reset()
+		case step == "readmit":
+			said = append(said, strconv.FormatBool(w.Breaker().Readmit()))
 		case strings.HasPrefix(step, "+"):
 			d, _ := time.ParseDuration(step[1:])
 			time.Sleep(d)
@@ -55,6 +57,9 @@ func TestBreakerScripts(t *testing.T) {
 		{"a 429 in half-open changes nothing", ``, "500 500 500 +1s ? 200 429 ?", "closed>open open>half_open half_open half_open cf=0 cs=1"},
 		{"late answers in the open state do not lengthen it", ``, "500 500 500 +900ms 500 200 500 +100ms ?", "closed>open open>half_open half_open cf=0 cs=0"},
 		{"by hand", ``, "500 500 500 reset ? 500 500 ?", "closed>open open>closed closed closed cf=2 cs=0"},
+		{"trials before the time-out", ``, "500 500 500 readmit ? 200 200 ?", "closed>open open>half_open true half_open half_open>closed closed cf=0 cs=0"},
+		{"a trial that fails opens it for the whole time-out", ``, "500 500 500 +500ms readmit 500 +999ms ? +1ms ?", "closed>open open>half_open true half_open>open open open>half_open half_open cf=0 cs=0"},
+		{"only one that is open lets trials through", ``, "500 500 readmit ? 500 +1s readmit readmit ?", "false closed closed>open open>half_open false false half_open cf=0 cs=0"},
 		{"switched off it counts and never opens", `,"disable_circuit_breaker":true`, "500 500 500 500 500 ?", "closed cf=5 cs=0"},
 		{"a capacity status says nothing", `,"capacity_status_codes":[429,503]`, "503 503 503 503 ?", "closed cf=0 cs=0"},
 		{"a list that is set replaces the default", `,"capacity_status_codes":[503]`, "429 429 429", "closed>open cf=3 cs=0"},

@@ -1,7 +1,13 @@
 package workers
 
 import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -86,6 +92,34 @@ func TestAnAddressWithoutASchemeIsProbedOverHTTP(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "[::1]:8000", n.endpoint.Address)
 	require.ErrorContains(t, e.Upsert(t.Context(), NewSpec("::1")), "worker_url", "no host:port")
+}
+
+// workers.md section 13: https:// is tried only when the URL says so. An engine that speaks TLS alone is not found at its bare address.
+func TestTLSIsTriedOnlyWhenTheURLSaysSo(t *testing.T) {
+	hellos := make(chan struct{}, 100) // of clients that speak TLS
+	engine := httptest.NewUnstartedServer(http.NotFoundHandler())
+	engine.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		hellos <- struct{}{}
+		return nil, nil
+	}}
+	engine.Config.ErrorLog = log.New(io.Discard, "", 0)
+	engine.StartTLS()
+	t.Cleanup(engine.Close)
+	address := addressOf(engine.URL)
+	for url, encrypted := range map[string]bool{address: false, "http://" + address: false, "https://" + address: true} {
+		e := enrollerOf(t, Startup{Interval: 5 * time.Millisecond, Timeout: 20 * time.Millisecond}, nil)
+		require.NoError(t, e.Upsert(t.Context(), NewSpec(url)))
+		eventually(t, "given up", func() bool { s, ok := e.jobs.Status(address); return ok && s.Status == jobFailed })
+		require.Zero(t, e.registry.Len())
+		if !encrypted {
+			require.Empty(t, hellos, url)
+			continue
+		}
+		require.NotEmpty(t, hellos, url)
+		for len(hellos) > 0 {
+			<-hellos
+		}
+	}
 }
 
 // discovery.md section 8: a removal acts on what its guards hold for, and tells when it is over

@@ -37,6 +37,7 @@ type Enroller struct {
 	clients  clients
 	jobs     *Jobs
 	queue    JobSettings
+	jobLog   *slog.Logger
 	metrics  *telemetry.FleetMetrics // nil: nothing is counted
 	byRank   bool                    // an engine with data-parallel ranks is one worker for each of them
 
@@ -51,6 +52,9 @@ type EnrolOption func(*Enroller)
 // WithJobs bounds the jobs of an enroller; without it they are [DefaultJobSettings].
 func WithJobs(s JobSettings) EnrolOption { return func(e *Enroller) { e.queue = s } }
 
+// WithJobLog gives the queue of an enroller a log of its own; without it both have the same.
+func WithJobLog(log *slog.Logger) EnrolOption { return func(e *Enroller) { e.jobLog = log } }
+
 // WithRanks makes a worker of each data-parallel rank that an engine tells of.
 func WithRanks(on bool) EnrolOption { return func(e *Enroller) { e.byRank = on } }
 
@@ -60,13 +64,13 @@ func NewEnroller(registry *Registry, settings Settings, startup Startup, log *sl
 		log = slog.New(slog.DiscardHandler)
 	}
 	e := &Enroller{
-		registry: registry, settings: settings, startup: startup, log: log, clients: newClients(true), queue: DefaultJobSettings(),
+		registry: registry, settings: settings, startup: startup, log: log, jobLog: log, clients: newClients(true), queue: DefaultJobSettings(),
 		adding: map[string][]*enrolment{}, byID: map[ID]*enrolment{},
 	}
 	for _, option := range options {
 		option(e)
 	}
-	e.jobs = NewJobs(e.queue, log)
+	e.jobs = NewJobs(e.queue, e.jobLog)
 	e.jobs.metrics = e.metrics
 	return e
 }

@@ -89,6 +89,41 @@ func TestExplicitRuntimeIsNotDetected(t *testing.T) {
 	require.Equal(t, map[string]string{"served_model_name": "m", "version": "1"}, w.Spec().Labels)
 }
 
+// workers.md section 3: every --model-alias adds its alias to the card
+func TestConfiguredAliasesAreOnTheCard(t *testing.T) {
+	engine := startEngine(t, sglang("m"))
+	tests := []struct {
+		name, spec string
+		want       []string
+	}{
+		{"a card made from labels", `{`, []string{"a", "b"}},
+		{"a card with an alias of its own", `{"models":[{"id":"m","aliases":["own"]}],`, []string{"own", "a", "b"}},
+		{"a card that has it already", `{"models":[{"id":"m","aliases":["b"]}],`, []string{"b", "a"}},
+		{"a card of another model", `{"models":[{"id":"other"}],`, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := enrollerOf(t, quick, nil)
+			e.registry.Alias("b", "m")
+			e.registry.Alias("a", "m")
+			e.registry.Alias("c", "n")
+			spec, err := ParseSpec([]byte(tt.spec + `"url":"` + engine.URL + `"}`))
+			require.NoError(t, err)
+			given := spec.Clone()
+			w, err := e.Add(t.Context(), spec)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, w.Spec().Models[0].Aliases)
+			require.Equal(t, given, spec, "the caller's spec is the caller's")
+			canonical, known := e.registry.Resolve("a")
+			require.Equal(t, tt.want != nil, known)
+			if known {
+				require.Equal(t, "m", canonical)
+			}
+			require.Equal(t, tt.want, patched(t, e, w.ID(), `{"priority":9}`).Spec().Models[0].Aliases, "a patch keeps them, once")
+		})
+	}
+}
+
 // workers.md section 14.4
 func TestEngineWithoutModelsTakesEveryModel(t *testing.T) {
 	engine := startEngine(t, map[string]page{"/health": ok("")})
@@ -165,6 +200,7 @@ func TestFailedRegistrationLeavesNothing(t *testing.T) {
 				return bytes.Contains([]byte(log.String()), []byte("level=WARN msg=\"worker not registered\""))
 			})
 			require.Contains(t, log.String(), tt.reason)
+			require.NotContains(t, log.String(), "level=ERROR", "it is told once")
 			require.NotContains(t, log.String(), "hidden")
 			require.Zero(t, e.registry.Len())
 			again, err := e.Reserve(tt.spec)

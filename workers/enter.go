@@ -16,6 +16,8 @@ func (e *Enroller) enter(n *enrolment, specs []Spec) error {
 		if made[i], err = newWorker(id, spec, e.settings); err != nil {
 			return err
 		}
+		made[i].reached = true
+		e.registry.christen(made[i])
 	}
 	complete := false
 	var added []*Worker

@@ -17,6 +17,9 @@ const maxProbes = 128
 // A probe that failed while this process itself did not run, because it was suspended or got no processor, says nothing of the worker:
 // it is thrown away and made again soon.
 //
+// A worker that comes back is let try at once, if its breaker has opened before it went: the breaker is half-open then. While the state
+// stays ready, no probe moves a breaker: an engine that is healthy may fail requests nevertheless.
+//
 // Cost: two goroutines, and a goroutine and a connection for each probe while it lasts.
 type HealthLoop struct {
 	registry *Registry
@@ -107,6 +110,9 @@ func (h *HealthLoop) apply(l launch, cause error) {
 	switch {
 	case moved && to == Ready:
 		h.log.Info("worker is healthy again", "worker", w.URL(), "from", from.String())
+		if s := w.Series(); w.Breaker().Readmit() && s != nil {
+			s.Readmissions.Inc()
+		}
 	case moved:
 		h.log.Warn("worker is unhealthy", "worker", w.URL(), "from", from.String(), "to", to.String(), "error", cause)
 	}

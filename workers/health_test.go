@@ -13,7 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/smg-go/smg/telemetry"
 )
 
 // probing runs a health loop until the test ends.
@@ -82,6 +85,51 @@ func TestHealthLoopTakesAWorkerOutAndBackIn(t *testing.T) {
 		require.Equal(t, "/ping", req.URL.Path)
 		require.Equal(t, []string{"Bearer k1"}, req.Header["Authorization"])
 		require.NotContains(t, req.Header, "User-Agent")
+	}
+}
+
+// capture.md section 4.2, smg_worker_cb_health_readmissions_total: health that comes back lets trials through an open breaker; health that
+// was never lost does not, workers.md section 9.
+func TestAWorkerThatComesBackIsLetTry(t *testing.T) {
+	tests := []struct {
+		name    string
+		healthy func(minute int) bool
+		trips   bool
+		want    BreakerState
+		counted float64
+	}{
+		{"an engine that was restarted", func(m int) bool { return m > 3 }, true, BreakerHalfOpen, 1},
+		{"one that comes back from failed", func(m int) bool { return m > 13 }, true, BreakerHalfOpen, 1},
+		{"one that is healthy, and fails requests", func(int) bool { return true }, true, BreakerOpen, 0},
+		{"one that is not back yet", func(m int) bool { return m > 18 }, true, BreakerOpen, 0},
+		{"one whose breaker is closed", func(m int) bool { return m > 3 }, false, BreakerClosed, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				spec := NewSpec("http://w:1")
+				spec.Resilience = &ResilienceSpec{CBTimeoutSecs: new(uint32(3600)), CBFailureThreshold: new(uint32(1))}
+				r := NewRegistry()
+				w := add(t, r, spec)
+				w.AttachSeries(telemetry.NewMetrics(telemetry.Options{}).Workers.Add(w.URL()))
+				if tt.trips {
+					w.Breaker().Failure()
+				}
+				h := NewHealthLoop(r, nil)
+				h.clients.http1.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+					if tt.healthy(int(time.Since(begun).Minutes())) {
+						return status(200, ""), nil
+					}
+					return status(500, ""), nil
+				})
+				stop := probing(t, h)
+				time.Sleep(18*time.Minute + time.Second)
+				stop()
+				require.Equal(t, tt.want, w.Breaker().State())
+				require.InDelta(t, tt.counted, testutil.ToFloat64(w.Series().Readmissions), 0)
+			})
+		})
 	}
 }
 

@@ -35,6 +35,7 @@ type Job struct {
 	Limit time.Duration                            // its context ends so long after it has started, above 0
 	Run   func(ctx context.Context, t *Turn) error // does the work; a panic is its failure
 	Done  func(err error)                          // called once when it is over, [ErrClosed] if it never ran; nil is nobody
+	Tells bool                                     // Run logs its failures itself; else the queue does
 
 	status JobStatus // the queue's lock is held
 }

@@ -76,6 +76,7 @@ func (j *Jobs) run(job *Job) {
 	}
 	cancel()
 	j.settled(job, began, err)
+	j.complain(job, err)
 	j.finish(job, err)
 	t.yield() // after that: the place goes to the next of this line, if it is the first
 	job.end(err)
@@ -85,11 +86,27 @@ func (j *Jobs) run(job *Job) {
 func (j *Jobs) guarded(ctx context.Context, t *Turn, job *Job) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
+			err = &panicked{cause}
 			j.log.Error("a job panicked", "job", job.Kind, "worker", job.URL, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 		}
 	}()
 	return job.Run(ctx, t)
+}
+
+// panicked is the failure of a job that panicked. It has been logged with its stack.
+type panicked struct{ cause any }
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.cause) }
+
+// complain logs a failure that nobody else does: who asked for the job was told that it is accepted, and may never look at its status. One
+// that was cut because the gateway stops is none.
+func (j *Jobs) complain(job *Job, err error) {
+	if err == nil || job.Tells || j.ctx.Err() != nil {
+		return
+	}
+	if _, logged := errors.AsType[*panicked](err); !logged {
+		j.log.Error("a job failed", "job", job.Kind, "worker", job.URL, "error", err)
+	}
 }
 
 // finish ends a job in its line, and lets the next one of it come.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,10 +225,44 @@ func TestAJobThatFailsLeavesTheOthersAlone(t *testing.T) {
 				require.True(t, ok)
 				require.Equal(t, tt.want, *s.Message)
 				require.Equal(t, bytes.Contains([]byte(tt.want), []byte("panic")), bytes.Contains([]byte(log.String()), []byte("jobs_test.go")), "a panic is logged with its stack")
+				require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), "telemetry.md section 7.6: %s", log.String())
+				require.Contains(t, log.String(), "job=AddWorker worker=http://a ")
 				after := make(chan struct{})
 				require.NoError(t, j.Offer(jobAt("b", func(context.Context, *Turn) error { close(after); return nil })))
 				<-after
 				require.Zero(t, j.pending)
+			})
+		})
+	}
+}
+
+// telemetry.md section 7.6: a failure is heard of once, from the queue or from the job itself; what the end of the gateway cuts is none.
+func TestAFailureIsLoggedOnce(t *testing.T) {
+	fails := func(context.Context, *Turn) error { return errors.New("no luck") }
+	cut := func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }
+	tests := []struct {
+		name  string
+		run   func(context.Context, *Turn) error
+		tells bool
+		want  string
+	}{
+		{"a job that fails", fails, false, `level=ERROR msg="a job failed" job=AddWorker worker=http://a error="no luck"`},
+		{"a job that tells of it", fails, true, ""},
+		{"a job that goes well", func(context.Context, *Turn) error { return nil }, false, ""},
+		{"a job that runs when the gateway stops", cut, false, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log lines
+				j := NewJobs(JobSettings{10, 1}, slog.New(slog.NewTextHandler(&log, nil)))
+				job := jobAt("a", tt.run)
+				job.Tells = tt.tells
+				require.NoError(t, j.Offer(job))
+				synctest.Wait()
+				j.Close()
+				_, line, _ := strings.Cut(strings.TrimSpace(log.String()), " ")
+				require.Equal(t, tt.want, line)
 			})
 		})
 	}

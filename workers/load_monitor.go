@@ -158,6 +158,9 @@ func (m *LoadMonitor) note(l sortie, got *polled) {
 	s, worker := l.source, l.members[0].URL()
 	was := s.failing
 	s.failing = got.result != PollOK
+	if !s.failing {
+		m.noteIgnored(s, worker, got.ignored())
+	}
 	switch {
 	case !s.failing && was:
 		m.log.Info("load of the worker is known again", "worker", worker)
@@ -168,6 +171,17 @@ func (m *LoadMonitor) note(l sortie, got *polled) {
 		m.log.Info("worker tells no load", "worker", worker)
 	default:
 		m.log.Warn("load of the worker is not known", "worker", worker, "result", got.result.String(), "error", got.err)
+	}
+}
+
+// noteIgnored logs that an engine reports numbers that cannot be, once until its reports are whole again.
+func (m *LoadMonitor) noteIgnored(s *loadSource, worker string, ignored Fields) {
+	level := slog.LevelWarn
+	if s.strange {
+		level = slog.LevelDebug
+	}
+	if s.strange = ignored != 0; s.strange {
+		m.log.Log(context.Background(), level, "numbers of the worker's load report cannot be, they are ignored", "worker", worker, "fields", ignored.String())
 	}
 }
 

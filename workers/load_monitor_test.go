@@ -530,3 +530,35 @@ func TestAReplacementIsPolledAnew(t *testing.T) {
 		stop()
 	})
 }
+
+// DECISIONS 45: a report is used although a number of it cannot be; telemetry.md, section 7.5: that is logged once, until it is over.
+func TestNumbersThatCannotBeAreIgnoredAndLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := DefaultSettings()
+		settings.Overload.WaitingRequests = 8
+		w, err := New(serving("http://w", "m"), settings)
+		require.NoError(t, err)
+		w.SetStatus(Ready)
+		f := newFleet(t, LoadSettings{}, w)
+		var results atomic.Int64
+		f.OnPoll(func(_ Mode, r PollResult, _ time.Duration) { results.Add(int64(r)) })
+		f.says(200, `{"loads":[{"num_waiting_reqs":1e300,"token_usage":0.5,"gen_throughput":"x"}]}`)
+		stop := f.start()
+		f.wait(31 * time.Second)
+		require.Equal(t, 0.5, w.Report().Usage)
+		require.True(t, w.Report().Vague)
+		require.False(t, w.Overloaded(), "of what waits there is no verdict")
+		require.Zero(t, results.Load(), "each poll was ok")
+		f.says(200, loads(1, 0.1))
+		f.wait(10 * time.Second)
+		require.False(t, w.Report().Vague)
+		f.says(200, `{"loads":[{"num_waiting_reqs":0,"token_usage":57}]}`)
+		f.wait(20 * time.Second)
+		stop()
+		const said = `msg="numbers of the worker's load report cannot be, they are ignored" worker=http://w fields=`
+		for _, fields := range []string{"num_waiting_reqs,gen_throughput", "token_usage"} {
+			require.Equal(t, 1, strings.Count(f.log.String(), "level=WARN "+said+fields+"\n"), f.log.String())
+			require.Contains(t, f.log.String(), "level=DEBUG "+said+fields+"\n")
+		}
+	})
+}

@@ -53,6 +53,7 @@ type loadSource struct {
 	strangers int  // answers in a row that were good and told no loads
 	counters  *counters
 	failing   bool // the last poll failed
+	strange   bool // the last report had numbers that were ignored
 }
 
 // poll asks for the loads, and if it gets none, for the page of metrics. A failure is not remembered: the next poll begins anew.
@@ -139,6 +140,14 @@ func (s *loadSource) parse(page []byte, at time.Time) (l RankLoad, ok bool) {
 		s.counters = &now
 	}
 	return l, ok
+}
+
+// ignored are the numbers of the answer that cannot be used.
+func (p *polled) ignored() (f Fields) {
+	for i := range p.ranks {
+		f |= p.ranks[i].Ignored
+	}
+	return f
 }
 
 // report is what an answer says of one worker: all of it, or the entry of its data-parallel rank. nil if that is nothing.

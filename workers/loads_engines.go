@@ -29,10 +29,7 @@ func parseVLLM(page []byte, at time.Time, was *counters) (l RankLoad, now counte
 	if l.take(SentCapacity, &l.Capacity, &v.capacity); l.Capacity > 0 {
 		l.UsedTokens = int64(math.Round(l.Usage * float64(l.Capacity)))
 	}
-	if rate, found := v.hitRate.mean(); found {
-		l.HitRate = rate
-		l.Sent |= SentHitRate
-	}
+	l.share(SentHitRate, &l.HitRate, &v.hitRate)
 	now.rates(was, &l)
 	return l, now, true
 }
@@ -80,11 +77,27 @@ func (v *vllmPage) size(s sample) {
 	v.capacity.add(float64(blocks * block))
 }
 
-// take takes over a count, if there is one.
+// take takes over a count, if there is one. One of which a part is missing is none: the rest may be what an idle engine has.
 func (l *RankLoad) take(field Fields, to *int64, from *tally) {
-	if n, ok := from.count(); ok {
+	n, ok := from.count()
+	switch {
+	case ok && !from.bad:
 		*to = n
 		l.Sent |= field
+	case from.bad || from.n > 0:
+		l.Ignored |= field
+	}
+}
+
+// share takes over a ratio, if there is one.
+func (l *RankLoad) share(field Fields, to *float64, from *tally) {
+	f, ok := from.mean()
+	switch {
+	case ok:
+		*to = f
+		l.Sent |= field
+	case from.bad || from.n > 0:
+		l.Ignored |= field
 	}
 }
 
@@ -152,16 +165,10 @@ func (p *sglangPage) rank() (l RankLoad, ok bool) {
 	if t := p.throughput; t.n > 0 && t.sum <= maxThroughput {
 		l.Throughput = max(0, t.sum) // over the ranks, as the queue is
 		l.Sent |= SentThroughput
+	} else if t.n > 0 || t.bad {
+		l.Ignored |= SentThroughput
 	}
-	for _, field := range []struct {
-		from *tally
-		to   *float64
-		sent Fields
-	}{{&p.hitRate, &l.HitRate, SentHitRate}, {&p.utilization, &l.Utilization, SentUtilization}} {
-		if f, found := field.from.mean(); found {
-			*field.to = f
-			l.Sent |= field.sent
-		}
-	}
+	l.share(SentHitRate, &l.HitRate, &p.hitRate)
+	l.share(SentUtilization, &l.Utilization, &p.utilization)
 	return l, true
 }

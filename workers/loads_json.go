@@ -42,12 +42,14 @@ type section map[string]json.RawMessage
 
 // number reads a field. ok is false if it is absent, no number, or not finite.
 func (s section) number(name string) (f float64, ok bool) {
-	raw := s[name]
-	if len(raw) == 0 || raw[0] == 'n' || json.Unmarshal(raw, &f) != nil { // null leaves f as it is
+	if !s.has(name) || json.Unmarshal(s[name], &f) != nil { // null leaves f as it is
 		return 0, false
 	}
 	return f, true
 }
+
+// has tells whether a field is there; null is not.
+func (s section) has(name string) bool { return len(s[name]) > 0 && s[name][0] != 'n' }
 
 // count reads a number of things; a negative one is 0.
 func (s section) count(name string) (n int64, ok bool) {
@@ -105,6 +107,8 @@ func (l *RankLoad) counts(s section) {
 		if n, ok := s.count(field.name); ok {
 			*field.to = n
 			l.Sent |= field.sent
+		} else if s.has(field.name) {
+			l.Ignored |= field.sent
 		}
 	}
 	if l.Sent&SentTotal == 0 {
@@ -130,6 +134,8 @@ func (l *RankLoad) ratios(s section) {
 			}
 			*field.to = f
 			l.Sent |= field.sent
+		} else if s.has(field.name) {
+			l.Ignored |= field.sent
 		}
 	}
 }

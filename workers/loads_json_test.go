@@ -35,9 +35,10 @@ func TestRanksAreSummedUpAndTheirUsageIsAMean(t *testing.T) {
 	require.Equal(t, 0.5, r.Usage)
 	require.Equal(t, 120.5, r.Throughput)
 	require.EqualValues(t, 900+2*1024, r.QueuedTokens(1024))
+	require.True(t, r.UsageKnown)
+	require.False(t, r.Vague)
 	require.EqualValues(t, 64, r.RunningLimit)
 	require.EqualValues(t, 4000, r.Capacity)
-	require.True(t, r.Absolute())
 
 	tests := []struct {
 		name  string
@@ -51,13 +52,29 @@ func TestRanksAreSummedUpAndTheirUsageIsAMean(t *testing.T) {
 		{
 			"a rank that does not tell its tokens is estimated alone",
 			`{"num_waiting_uncached_tokens":500,"num_waiting_reqs":2},{"num_waiting_uncached_tokens":0,"num_waiting_reqs":3}`,
-			func(r *Report) any { return r.QueuedTokens(1024) }, int64(3572),
+			func(r *Report) any { return r.QueuedTokens(1024) }, 3572.0,
 		},
 		{"the mean of equals is what each of them is", strings.Repeat(`{"token_usage":0.9},`, 6) + `{"token_usage":0.9}`, func(r *Report) any { return r.Usage }, 0.9},
 		{"all ranks tell their tokens", `{"num_waiting_uncached_tokens":0},{"num_waiting_uncached_tokens":3}`, func(r *Report) any { return r.CountsTokens() }, true},
 		{"one rank does not", `{"num_waiting_uncached_tokens":0},{"num_waiting_reqs":3}`, func(r *Report) any { return r.CountsTokens() }, false},
 		{"no report tells them", `{"num_waiting_reqs":3}`, func(*Report) any { return (*Report)(nil).CountsTokens() }, false},
-		{"shares alone are not absolute", `{"token_usage":0.5}`, func(r *Report) any { return r.Absolute() }, false},
+		{"a report without a figure of usage knows none", `{"num_waiting_reqs":3}`, func(r *Report) any { return r.UsageKnown }, false},
+		{"an empty cache is a figure", `{"token_usage":0}`, func(r *Report) any { return r.UsageKnown }, true},
+		{"one rank's figure is known", `{"num_waiting_reqs":3},{"token_usage":0}`, func(r *Report) any { return r.UsageKnown }, true},
+		{"a rank that tells no usage is not an empty one", `{"num_waiting_reqs":3},{"token_usage":0.5},{"token_usage":"x"},{"token_usage":1}`, func(r *Report) any { return r.Usage }, 0.75},
+		{"what is left out makes no report vague", `{"num_running_reqs":3}`, func(r *Report) any { return r.Vague }, false},
+		{"a huge queue does", `{"num_waiting_reqs":1e300,"token_usage":0.5}`, func(r *Report) any { return r.Vague }, true},
+		{"in any rank", `{"num_waiting_reqs":3},{"num_waiting_reqs":[],"token_usage":0.5}`, func(r *Report) any { return r.Vague }, true},
+		{"not where its tokens are told", `{"num_waiting_reqs":1e300,"num_waiting_uncached_tokens":5}`, func(r *Report) any { return r.Vague }, false},
+		{"nor nonsense of tokens where requests are told", `{"num_waiting_reqs":0,"num_waiting_uncached_tokens":true}`, func(r *Report) any { return r.Vague }, false},
+		{"nonsense of both does", `{"num_waiting_reqs":1e300,"num_waiting_uncached_tokens":true,"token_usage":0}`, func(r *Report) any { return r.Vague }, true},
+		{"of tokens alone as well", `{"num_waiting_uncached_tokens":true,"token_usage":0}`, func(r *Report) any { return r.Vague }, true},
+		{"a percentage of usage does", `{"num_waiting_reqs":0,"token_usage":57}`, func(r *Report) any { return r.Vague }, true},
+		{"a throughput that cannot be does not", `{"num_waiting_reqs":0,"gen_throughput":1e12}`, func(r *Report) any { return r.Vague }, false},
+		{
+			"what was ignored has a name", `{"num_waiting_reqs":0,"gen_throughput":1e12},{"num_running_reqs":"x","max_running_requests":{},"token_usage":0}`,
+			func(r *Report) any { return (&polled{ranks: r.Ranks}).ignored().String() }, "num_running_reqs,gen_throughput,max_running_requests",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,6 +91,7 @@ func TestLoadsAreReadLeniently(t *testing.T) {
 		change(&l)
 		return l
 	}
+	ignoring := func(f Fields) RankLoad { return with(func(l *RankLoad) { l.Ignored = f }) }
 	tests := []struct {
 		name, rank string
 		want       RankLoad
@@ -81,14 +99,14 @@ func TestLoadsAreReadLeniently(t *testing.T) {
 		{"what is missing is 0, and known as missing", `{"num_running_reqs":1}`, base},
 		{"a count may be a float", `{"num_running_reqs":1.0}`, base},
 		{"unknown fields are ignored", `{"num_running_reqs":1,"speculative":{"x":[1]},"num_total_tokens":"?"}`, base},
-		{"a field of another type is ignored", `{"num_running_reqs":1,"num_waiting_reqs":"7","token_usage":[],"gen_throughput":true,"dp_rank":{}}`, base},
+		{"a field of another type is ignored", `{"num_running_reqs":1,"num_waiting_reqs":"7","token_usage":[],"gen_throughput":true,"dp_rank":{}}`, ignoring(SentWaiting | SentUsage | SentThroughput)},
 		{"null is no number", `{"num_running_reqs":1,"num_waiting_reqs":null,"token_usage":null}`, base},
 		{"a negative count is 0", `{"num_running_reqs":1,"num_waiting_reqs":-3}`, with(func(l *RankLoad) { l.Sent |= SentWaiting })},
 		{"a negative ratio is 0", `{"num_running_reqs":1,"token_usage":-0.1}`, with(func(l *RankLoad) { l.Sent |= SentUsage })},
-		{"a huge count is a mistake", `{"num_running_reqs":1,"num_waiting_reqs":9223372036854775807,"max_total_num_tokens":1e300}`, base},
-		{"a number that is not finite is none", `{"num_running_reqs":1,"gen_throughput":1e999,"token_usage":-1e999}`, base},
-		{"no engine generates so much", `{"num_running_reqs":1,"gen_throughput":1e12}`, base},
-		{"a percentage is no ratio", `{"num_running_reqs":1,"token_usage":57.0}`, base},
+		{"a huge count is a mistake", `{"num_running_reqs":1,"num_waiting_reqs":9223372036854775807,"max_total_num_tokens":1e300}`, ignoring(SentWaiting | SentCapacity)},
+		{"a number that is not finite is none", `{"num_running_reqs":1,"gen_throughput":1e999,"token_usage":-1e999}`, ignoring(SentThroughput | SentUsage)},
+		{"no engine generates so much", `{"num_running_reqs":1,"gen_throughput":1e12}`, ignoring(SentThroughput)},
+		{"a percentage is no ratio", `{"num_running_reqs":1,"token_usage":57.0}`, ignoring(SentUsage)},
 		{"a cache may be full and a little more", `{"num_running_reqs":1,"token_usage":1.01}`, with(func(l *RankLoad) { l.Usage, l.Sent = 1, l.Sent|SentUsage })},
 		{"the total is what the engine says", `{"num_running_reqs":1,"num_total_reqs":5}`, with(func(l *RankLoad) { l.Total, l.Sent = 5, l.Sent|SentTotal })},
 		{"names match in their exact case", `{"num_running_reqs":1,"Num_Waiting_Reqs":7}`, base},
@@ -236,7 +254,8 @@ func requirePlausible(t *testing.T, r *Report) {
 	for i := range r.Ranks {
 		require.NotZero(t, r.Ranks[i].Sent)
 	}
-	for _, n := range []int64{r.Running, r.Waiting, r.WaitingTokens, r.RunningLimit, r.Capacity, r.QueuedTokens(1024)} {
+	require.GreaterOrEqual(t, r.QueuedTokens(1024), 0.0)
+	for _, n := range []int64{r.Running, r.Waiting, r.WaitingTokens, r.RunningLimit, r.Capacity} {
 		require.GreaterOrEqual(t, n, int64(0))
 	}
 	require.True(t, r.Usage >= 0 && r.Usage <= 1+1e-9, "%v", r.Usage)

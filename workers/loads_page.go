@@ -9,11 +9,11 @@ import (
 
 // sample is one line of a page of metrics in the Prometheus text format. Its parts are slices of the page.
 type sample struct {
-	name, labels []byte // the labels as they stand between the braces
-	value        float64
+	name, labels []byte  // the labels as they stand between the braces
+	value        float64 // finite; not a number if that is all that can be said of it
 }
 
-// samples yields the samples of a page whose value is finite. Lines that are none are skipped.
+// samples yields the samples of a page. Lines that are none are skipped.
 func samples(page []byte, yield func(sample) bool) {
 	for line := range bytes.Lines(page) {
 		line = bytes.TrimSpace(line)
@@ -46,8 +46,10 @@ func parseSample(line []byte) (s sample, ok bool) {
 		return s, false
 	}
 	value, err := strconv.ParseFloat(string(fields[0]), 64)
-	s.value = value
-	return s, err == nil && !math.IsNaN(value) && !math.IsInf(value, 0)
+	if s.value = value; err != nil || math.IsInf(value, 0) {
+		s.value = math.NaN()
+	}
+	return s, true
 }
 
 // closing is the place of the brace that ends the labels: not one in a quoted value. -1 if there is none.
@@ -100,9 +102,14 @@ func quoteEnd(value []byte) int {
 type tally struct {
 	sum float64
 	n   int
+	bad bool // some value was none
 }
 
 func (t *tally) add(v float64) {
+	if math.IsNaN(v) {
+		t.bad = true
+		return
+	}
 	t.sum += v
 	t.n++
 }

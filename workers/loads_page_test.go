@@ -56,7 +56,17 @@ func TestPagesOfMetricsAreReadAsOneRank(t *testing.T) {
 			true,
 			RankLoad{Usage: 0.5, Sent: SentUsage},
 		},
-		{"vLLM: negative and huge counts", vllm, "vllm:kv_cache_usage_perc 0\nvllm:num_requests_waiting -4\nvllm:num_requests_running 1e300\n", true, RankLoad{Sent: SentUsage | SentWaiting}},
+		{
+			"vLLM: negative and huge counts", vllm, "vllm:kv_cache_usage_perc 0\nvllm:num_requests_waiting -4\nvllm:num_requests_running 1e300\n",
+			true,
+			RankLoad{Sent: SentUsage | SentWaiting, Ignored: SentRunning},
+		},
+		{
+			"vLLM: of a sum that lacks a part nothing is known", vllm,
+			"vllm:kv_cache_usage_perc 0\nvllm:num_requests_waiting{e=\"0\"} 0\nvllm:num_requests_waiting{e=\"1\"} NaN\nvllm:num_requests_running x\n",
+			true,
+			RankLoad{Sent: SentUsage, Ignored: SentWaiting | SentRunning},
+		},
 		{"SGLang with an underscore", sgl, "sglang_token_usage 0.3\nsglang_num_queue_reqs 2\n", true, RankLoad{Usage: 0.3, Waiting: 2, Total: 2, Sent: SentUsage | SentWaiting}},
 		{
 			"SGLang: of two prefixes the one that has the gauge counts", sgl, "sglang:num_queue_reqs 9\nsglang_token_usage 0.3\nsglang_num_queue_reqs 2\n",
@@ -75,7 +85,8 @@ func TestPagesOfMetricsAreReadAsOneRank(t *testing.T) {
 			},
 		},
 		{"SGLang: no gauge of the cache is no report", sgl, "sglang:num_queue_reqs 2\n", false, RankLoad{}},
-		{"SGLang: no engine generates so much", sgl, "sglang:token_usage 0\nsglang:gen_throughput 1e300\n", true, RankLoad{Sent: SentUsage}},
+		{"SGLang: no engine generates so much", sgl, "sglang:token_usage 0\nsglang:gen_throughput 1e300\n", true, RankLoad{Sent: SentUsage, Ignored: SentThroughput}},
+		{"SGLang: a share that is none", sgl, "sglang:token_usage 0\nsglang:cache_hit_rate 57\n", true, RankLoad{Sent: SentUsage, Ignored: SentHitRate}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,9 +110,9 @@ func TestLinesOfMetrics(t *testing.T) {
 		{`# HELP x 5`, ``},
 		{``, ``},
 		{`x`, ``},
-		{`x NaN`, ``},
-		{`x +Inf`, ``},
-		{`x five`, ``},
+		{`x NaN`, `x [] NaN`},
+		{`x +Inf`, `x [] NaN`},
+		{`x five`, `x [] NaN`},
 		{`x{a="b} 5`, ``},
 		{`x{a="b"}`, ``},
 		{`{a="b"} 5`, ``},

@@ -19,8 +19,9 @@ type Registry struct {
 	byID      map[ID]*Worker
 	byURL     map[string]*Worker
 	byAddress map[string][]*Worker
-	aliases   map[string]string // configured: alias -> canonical id
-	claims    []claim           // of the workers' model cards, the oldest first
+	aliases   map[string]string      // configured: alias -> canonical id
+	rules     map[string][]retryRule // by model, the last word last
+	claims    []claim                // of the workers' model cards, the oldest first
 	listeners []Listener
 	last      uint64 // the order of the last registration
 	slots     slots
@@ -53,9 +54,9 @@ func (Deaf) WorkerStatus(*Worker, Status, Status) {}
 // published is what requests read. The map and the pools it points to are replaced, never changed.
 type published struct {
 	pools   map[slot]*pool
-	serving map[string]int    // models that some worker serves, by canonical id, with the number of workers
-	aliases map[string]string // aliases whose canonical id is served
-	retries map[string]retryRule
+	serving map[string]int             // models that some worker serves, by canonical id, with the number of workers
+	aliases map[string]string          // aliases whose canonical id is served
+	retries map[string]*ResilienceSpec // by model: the last word of its workers
 	workers int
 	ranks   int // workers that are data-parallel ranks
 }
@@ -72,7 +73,10 @@ const anyModel = "\x00any"
 
 // NewRegistry makes a registry that holds the given workers.
 func NewRegistry(ws ...*Worker) *Registry {
-	r := &Registry{byID: map[ID]*Worker{}, byURL: map[string]*Worker{}, byAddress: map[string][]*Worker{}, aliases: map[string]string{}}
+	r := &Registry{
+		byID: map[ID]*Worker{}, byURL: map[string]*Worker{}, byAddress: map[string][]*Worker{}, aliases: map[string]string{},
+		rules: map[string][]retryRule{},
+	}
 	r.published.Store(&published{pools: map[slot]*pool{}, serving: map[string]int{}, aliases: map[string]string{}})
 	for _, w := range ws {
 		if err := r.Add(w); err != nil {
@@ -149,7 +153,7 @@ func (r *Registry) add(w *Worker) {
 		for _, s := range w.pools {
 			p.pools[s] = p.pools[s].with(w)
 		}
-		p.adopt(nil, w)
+		r.adopt(p, nil, w)
 	})
 	for _, l := range r.listeners {
 		l.WorkerAdded(w)
@@ -183,7 +187,7 @@ func (r *Registry) Remove(w *Worker) (removed bool) {
 				delete(p.pools, s)
 			}
 		}
-		p.abandon(w.model)
+		r.bequeath(p, w)
 	})
 	w.owner.Store(nil)
 	w.forgetLoad()

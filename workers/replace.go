@@ -38,7 +38,7 @@ func (r *Registry) Replace(was, now *Worker) (replaced bool) {
 			p.serve(was.model, -1)
 		}
 		p.swap(was, now)
-		p.adopt(was, now)
+		r.adopt(p, was, now)
 	})
 	return true
 }

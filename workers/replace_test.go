@@ -254,43 +254,75 @@ func TestCountsEqualARecountAfterReplacements(t *testing.T) {
 	require.Equal(t, plain.Overloaded(), l.Overloaded())
 }
 
-// http-dataplane.md section 10, per-model override
+// http-dataplane.md section 10, per-model override: of the workers that are registered, the last that sets anything wins
 func TestRetriesOfAModel(t *testing.T) {
-	r := NewRegistry()
-	with := func(url, model string, attempts uint32) *Worker {
-		s := serving(url, model)
-		s.Resilience = &ResilienceSpec{MaxRetries: &attempts}
-		return add(t, r, s)
-	}
-	attempts := func(model string) uint32 {
-		if own := r.Retries(model); own != nil {
-			return *own.MaxRetries
+	says := func(attempts uint32) *ResilienceSpec {
+		if attempts == 0 {
+			return &ResilienceSpec{CBTimeoutSecs: new(uint32(1))} // nothing of retries
 		}
-		return 0
+		return &ResilienceSpec{MaxRetries: &attempts}
 	}
-	plain := serving("http://plain:1", "m")
-	plain.Resilience = &ResilienceSpec{CBTimeoutSecs: new(uint32(1))}
-	p := add(t, r, plain)
-	require.Zero(t, attempts("m"), "it says nothing of retries")
-	a, b := with("http://a:1", "m", 2), with("http://b:1", "m", 3)
-	require.EqualValues(t, 3, attempts("m"), "the last that says anything wins")
-	a = replaced(t, r, a, func(s *Spec) { s.Priority = 1 })
-	require.EqualValues(t, 3, attempts("m"), "a change of something else is no new word")
-	a = replaced(t, r, a, func(s *Spec) { s.Resilience = &ResilienceSpec{MaxRetries: new(uint32(7))} })
-	require.EqualValues(t, 7, attempts("m"))
-	require.Zero(t, attempts("n"))
-	a = replaced(t, r, a, func(s *Spec) { s.Resilience = nil })
-	require.Zero(t, attempts("m"), "who has set it takes it back")
-	replaced(t, r, b, func(s *Spec) { s.Resilience = &ResilienceSpec{MaxRetries: new(uint32(4))} })
-	r.Remove(r.ByURL("http://b:1"))
-	r.Remove(a)
-	require.EqualValues(t, 4, attempts("m"), "it stays while the model has workers")
-	r.Remove(p)
-	require.Zero(t, attempts("m"), "and goes with the last")
-	any1 := with("http://any:1", "", 9)
-	require.EqualValues(t, 9, attempts(""))
-	r.Remove(any1)
-	require.Zero(t, attempts(""))
+	type step struct {
+		what     string // add, set (PUT), touch (PATCH of something else), move (to model n) or remove
+		worker   string
+		attempts uint32 // that it says, 0 is nothing
+		want     uint32 // what holds for m then
+	}
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{"a worker that says nothing", []step{{"add", "a", 0, 0}}},
+		{"the last that says anything", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"add", "c", 0, 3}}},
+		{"a change of something else is no new word", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"touch", "a", 2, 3}, {"touch", "b", 3, 3}}},
+		{"a replacement is the last registration", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"set", "a", 7, 7}}},
+		{"who takes it back leaves it to the one before", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"set", "b", 0, 2}, {"set", "a", 0, 0}}},
+		{"one who was not the last takes it back", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"set", "a", 0, 3}, {"set", "b", 0, 0}}},
+		{"who said more than once takes all of it back", []step{{"add", "a", 2, 2}, {"set", "a", 5, 5}, {"set", "a", 0, 0}}},
+		{"who leaves leaves it to the one before", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"remove", "b", 0, 2}}},
+		{"the last word stays while the model has workers", []step{{"add", "a", 0, 0}, {"add", "b", 3, 3}, {"remove", "b", 0, 3}, {"touch", "a", 0, 3}, {"remove", "a", 0, 0}}},
+		{"and until there is a new one", []step{{"add", "a", 0, 0}, {"add", "b", 3, 3}, {"remove", "b", 0, 3}, {"set", "a", 4, 4}, {"set", "a", 0, 0}}},
+		{"who comes again begins anew", []step{{"add", "a", 3, 3}, {"remove", "a", 0, 0}, {"add", "a", 0, 0}}},
+		{"who moves to another model has left", []step{{"add", "a", 2, 2}, {"add", "b", 3, 3}, {"move", "b", 3, 2}, {"move", "a", 2, 0}}},
+	}
+	for _, tt := range tests {
+		for _, model := range []string{"m", ""} {
+			t.Run(tt.name+" of model '"+model+"'", func(t *testing.T) {
+				r := NewRegistry()
+				attempts := func(model string) uint32 {
+					if own := r.Retries(model); own != nil {
+						return *own.MaxRetries
+					}
+					return 0
+				}
+				for i, s := range tt.steps {
+					url := "http://" + s.worker + ":1"
+					switch s.what {
+					case "add":
+						spec := serving(url, model)
+						spec.Resilience = says(s.attempts)
+						add(t, r, spec)
+					case "set":
+						replaced(t, r, r.ByURL(url), func(spec *Spec) { spec.Resilience = says(s.attempts) })
+					case "touch":
+						replaced(t, r, r.ByURL(url), func(spec *Spec) { spec.Priority++ })
+					case "move":
+						replaced(t, r, r.ByURL(url), func(spec *Spec) { spec.Models = []Card{{ID: "n"}} })
+						require.Equal(t, s.attempts, attempts("n"), "step %d: it says the same of its new model", i)
+					case "remove":
+						require.True(t, r.Remove(r.ByURL(url)))
+					}
+					require.Equal(t, s.want, attempts(model), "step %d: %s %s", i, s.what, s.worker)
+					require.Equal(t, s.want > 1 || attempts("n") > 1, r.Retried())
+				}
+				for _, w := range r.All() {
+					r.Remove(w)
+				}
+				require.Empty(t, r.rules, "nothing is kept of models that have gone")
+				require.Empty(t, r.published.Load().retries)
+			})
+		}
+	}
 }
 
 func BenchmarkRegister1000(b *testing.B) {

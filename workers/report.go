@@ -3,6 +3,7 @@ package workers
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,10 +20,11 @@ type Report struct {
 	Waiting       int64   // requests that wait in its queue
 	WaitingTokens int64   // their prompt tokens that are not cached; 0 if no rank says
 	Throughput    float64 // generated tokens a second; 0 if not reported
-	Usage         float64 // mean share of the KV cache in use, 0 to 1
-	UsageKnown    bool
-	RunningLimit  int64 // most requests that it works on at once; 0 if not reported
-	Capacity      int64 // tokens of the KV cache; 0 if not reported
+	Usage         float64 // mean share of the KV cache in use, 0 to 1, over the ranks that say
+	UsageKnown    bool    // false if no rank says; the engine's cache may be empty or full then
+	Vague         bool    // a rank sent a number of its queue or its KV cache that is none: what is known of the two is only a part
+	RunningLimit  int64   // most requests that it works on at once; 0 if not reported
+	Capacity      int64   // tokens of the KV cache; 0 if not reported
 }
 
 // RankLoad is the load of one data-parallel rank, as /v1/loads tells it. What an engine does not send is 0.
@@ -44,7 +46,8 @@ type RankLoad struct {
 	Memory *MemoryLoad `json:"memory,omitempty"`
 	Queues *QueueLoad  `json:"queues,omitempty"`
 
-	Sent Fields `json:"-"` // which of the numbers above the engine sent; a 0 that it did not send is no measurement
+	Sent    Fields `json:"-"` // which of the numbers above the engine sent; a 0 that it did not send is no measurement
+	Ignored Fields `json:"-"` // which it sent as something that such a number cannot be
 }
 
 // Fields are numbers of a [RankLoad], one bit for each.
@@ -64,6 +67,22 @@ const (
 	SentUtilization
 	SentRunningLimit
 )
+
+var fieldNames = [...]string{
+	"num_running_reqs", "num_waiting_reqs", "num_total_reqs", "num_waiting_uncached_tokens", "num_used_tokens", "max_total_num_tokens",
+	"token_usage", "gen_throughput", "cache_hit_rate", "utilization", "max_running_requests",
+}
+
+// String is the names of the fields in /v1/loads, with a comma between two.
+func (f Fields) String() string {
+	var names []string
+	for bit, name := range fieldNames {
+		if f&(1<<bit) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
 
 // Disaggregation is what an engine that plays one part of prefill and decode tells of that. What it does not send is nil.
 type Disaggregation struct {
@@ -90,7 +109,7 @@ type QueueLoad struct {
 	Retracted int64 `json:"retracted"`
 }
 
-// NewReport sums the ranks up: counts and throughputs are added, usage is their mean.
+// NewReport sums the ranks up: counts and throughputs are added, usage is the mean of those that tell it.
 func NewReport(asked, received time.Time, timestamp string, ranks []RankLoad) *Report {
 	r := &Report{Timestamp: timestamp, Asked: asked, Received: received, Ranks: ranks}
 	for i := range ranks {
@@ -99,25 +118,55 @@ func NewReport(asked, received time.Time, timestamp string, ranks []RankLoad) *R
 		r.Waiting += l.Waiting
 		r.WaitingTokens += l.WaitingTokens
 		r.Throughput += l.Throughput
-		r.Usage += (l.Usage - ranks[0].Usage) / float64(len(ranks)) // so that the mean of equals is what each of them is
 		r.RunningLimit += l.RunningLimit
 		r.Capacity += l.Capacity
+		r.Vague = r.Vague || l.vague()
 	}
-	if r.UsageKnown = len(ranks) > 0; r.UsageKnown {
-		r.Usage += ranks[0].Usage
-	}
+	r.Usage, r.UsageKnown = meanUsage(ranks)
 	return r
+}
+
+// meanUsage is the mean of the ranks that tell how full their KV cache is; known is false if none does.
+func meanUsage(ranks []RankLoad) (mean float64, known bool) {
+	var first, apart float64 // so that the mean of equals is what each of them is
+	n := 0
+	for i := range ranks {
+		l := &ranks[i]
+		if l.Sent&SentUsage == 0 && l.Usage == 0 { // who makes a report by hand need not say what was sent
+			continue
+		}
+		if n++; n == 1 {
+			first = l.Usage
+		}
+		apart += l.Usage - first
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return first + apart/float64(n), true
+}
+
+// vague tells whether the rank's queue or usage is not known because the engine sent nonsense.
+func (l *RankLoad) vague() bool {
+	const queue = SentWaiting | SentWaitingTokens
+	switch {
+	case l.Ignored&SentUsage != 0:
+		return true
+	case l.WaitingTokens > 0 || l.Ignored&queue == SentWaitingTokens && l.Sent&SentWaiting != 0: // one of the two is enough
+		return false
+	}
+	return l.Ignored&queue != 0
 }
 
 // QueuedTokens are the prompt tokens that wait, uncached ones alone where a rank says how many; a rank that does not is taken to
 // have mean tokens for each request that waits.
-func (r *Report) QueuedTokens(mean int64) int64 {
-	var sum int64
+func (r *Report) QueuedTokens(mean int64) float64 {
+	var sum float64
 	for i := range r.Ranks {
 		if l := &r.Ranks[i]; l.WaitingTokens > 0 {
-			sum += l.WaitingTokens
+			sum += float64(l.WaitingTokens)
 		} else {
-			sum += l.Waiting * mean
+			sum += float64(max(0, l.Waiting)) * float64(mean)
 		}
 	}
 	return sum
@@ -127,9 +176,6 @@ func (r *Report) QueuedTokens(mean int64) int64 {
 func (r *Report) CountsTokens() bool {
 	return r != nil && len(r.Ranks) > 0 && !slices.ContainsFunc(r.Ranks, func(l RankLoad) bool { return l.Sent&SentWaitingTokens == 0 })
 }
-
-// Absolute tells whether the report has numbers of tokens, and not only shares.
-func (r *Report) Absolute() bool { return r.Capacity > 0 }
 
 // MarshalJSON is the report in the form of /v1/loads.
 func (r *Report) MarshalJSON() ([]byte, error) {

@@ -61,7 +61,7 @@ func (e *Enroller) newEnrolment(spec Spec, mode entry) (*enrolment, error) {
 	n.job = &Job{
 		Kind: AddWorker, Key: endpoint.Address, URL: endpoint.URL, Limit: e.startup.limit(),
 		Run:  func(ctx context.Context, t *Turn) error { return e.run(ctx, t, n) },
-		Done: func(error) { e.forget(n) },
+		Done: func(error) { e.forget(n) }, Tells: true,
 	}
 	n.job.prepare()
 	return n, nil

@@ -107,10 +107,7 @@ func (e *Enroller) update(ctx context.Context, id ID, p Patch) error {
 		if was == nil {
 			return &NotFoundError{id}
 		}
-		now, err := newWorker(id, p.apply(was.spec), e.settings)
-		if err != nil {
-			return err
-		}
+		now := was.patched(p.apply(was.spec), e.settings)
 		now.succeed(was)
 		if !e.registry.Replace(was, now) {
 			continue // somebody was faster: the patch goes on top of that

@@ -1,8 +1,10 @@
 package workers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -105,6 +107,80 @@ func TestPatchKeepsEverythingElse(t *testing.T) {
 	require.EqualValues(t, 2, now.Revision())
 }
 
+// workers.md section 16: a patch preserves models and kv_*, whatever its labels would have said at the registration.
+func TestPatchOfLabelsMovesNoWorker(t *testing.T) {
+	tests := []struct{ name, spec, labels string }{
+		{"a worker of every model", `{}`, `{"served_model_name":"x","model_path":"y"}`},
+		{"a worker of one model", `{"models":[{"id":"m"}]}`, `{"served_model_name":"x"}`},
+		{"what a card leaves open", `{"models":[{"id":"m"}]}`, `{"max_model_len":"4096","supports_vision":"true","tool_parser":"t"}`},
+		{"a model named by a label", `{"labels":{"served_model_name":"m"}}`, `{"served_model_name":"x"}`},
+		{"fields of the KV transfer", `{"kv_connector":"c"}`, `{"kv_connector":"d","kv_role":"r","kv_engine_id":"e"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := enrollerOf(t, quick, nil)
+			spec, err := ParseSpec([]byte(`{"url":"http://w:1",` + tt.spec[1:]))
+			if tt.spec == "{}" {
+				spec, err = NewSpec("http://w:1"), nil
+			}
+			require.NoError(t, err)
+			w := add(t, e.registry, spec)
+			now := patched(t, e, w.ID(), `{"labels":`+tt.labels+`}`)
+			require.Equal(t, w.Model(), now.Model())
+			require.Equal(t, w.Model(), now.View().ModelID)
+			require.Equal(t, w.spec.Models, now.spec.Models)
+			require.Equal(t, [3]string{w.spec.KVConnector, w.spec.KVRole, w.spec.KVEngineID}, [3]string{now.spec.KVConnector, now.spec.KVRole, now.spec.KVEngineID})
+			require.Same(t, now, e.registry.Pool(w.Model(), Regular, HTTP).At(0))
+			require.EqualValues(t, 1, now.Revision())
+		})
+	}
+}
+
+// workers.md sections 6 and 16: PUT and upsert end with an activation; what probes found before it says nothing of the engine that has just
+// been reached. PATCH keeps the counts.
+func TestAnActivationBeginsTheCountsAnew(t *testing.T) {
+	put := func(e *Enroller, w *Worker) error { return e.Replace(w.ID(), NewSpec(w.URL())) }
+	upsert := func(e *Enroller, w *Worker) error { return e.Upsert(context.Background(), NewSpec(w.URL())) }
+	patch := func(e *Enroller, w *Worker) error { return e.Update(w.ID(), Patch{}) }
+	tests := []struct {
+		name   string
+		before int // failed probes; 3 make it not_ready, 9 more failed
+		change func(*Enroller, *Worker) error
+		after  int    // failed probes after the change, the one at once included
+		want   Status // then
+	}{
+		{"PUT of a not_ready worker", 11, put, 2, Ready},
+		{"and it goes by the full rule again", 11, put, 3, NotReady},
+		{"upsert of a not_ready worker", 11, upsert, 2, Ready},
+		{"PUT of a ready worker", 2, put, 2, Ready},
+		{"PUT of a failed worker", 12, put, 2, Ready},
+		{"PATCH of a ready worker", 2, patch, 1, NotReady},
+		{"PATCH of a not_ready worker", 11, patch, 1, Failed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := NewEnroller(NewRegistry(), DefaultSettings(), DefaultStartup(), nil)
+				defer e.Close()
+				e.clients.http1.Transport = roundTrip(pretend)
+				h := NewHealthLoop(e.registry, nil)
+				h.clients.http1.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return status(500, ""), nil })
+				w := add(t, e.registry, NewSpec("http://up:1"))
+				stop := probing(t, h) // the first probe is made at once, the others once a minute
+				time.Sleep(time.Duration(tt.before-1)*time.Minute + time.Second)
+				require.NoError(t, tt.change(e, w))
+				synctest.Wait()
+				time.Sleep(time.Duration(tt.after-1)*time.Minute + time.Second)
+				synctest.Wait()
+				stop()
+				now := e.registry.ByID(w.ID())
+				require.EqualValues(t, 1, now.Revision())
+				require.Equal(t, tt.want, now.Status())
+			})
+		})
+	}
+}
+
 // workers.md sections 6 and 16: any state but draining
 func TestPatchThatDisablesHealthChecksMakesReady(t *testing.T) {
 	for _, from := range []Status{Pending, Ready, NotReady, Failed} {
@@ -156,6 +232,26 @@ func TestUpdateOfNobody(t *testing.T) {
 	e.jobs.Close()
 	require.ErrorIs(t, e.Update(w.ID(), Patch{}), ErrClosed)
 	require.ErrorIs(t, e.Replace(w.ID(), NewSpec("http://w:1")), ErrClosed)
+}
+
+// telemetry.md section 7.6: whoever asked was told that the update is accepted; that it failed is in the log, at ERROR.
+func TestAnUpdateThatComesTooLateIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		e := NewEnroller(NewRegistry(), DefaultSettings(), quick, slog.New(slog.DiscardHandler), WithJobLog(slog.New(slog.NewTextHandler(&log, nil))))
+		defer e.Close()
+		w := add(t, e.registry, NewSpec("http://w:1"))
+		require.NoError(t, e.Remove(w.ID()))
+		synctest.Wait()
+		require.True(t, w.Draining())
+		require.NoError(t, e.Update(w.ID(), Patch{}))
+		time.Sleep(6 * time.Second)
+		require.Zero(t, e.registry.Len())
+		require.Regexp(t, `level=ERROR msg="a job failed" job=UpdateWorker worker=http://w:1 error="Worker .* not found"`, log.String())
+		require.NoError(t, e.RemoveAt(t.Context(), "http://w:1"))
+		synctest.Wait()
+		require.Contains(t, log.String(), `level=ERROR msg="a job failed" job=RemoveWorker worker=http://w:1 error="Worker http://w:1 not found"`)
+	})
 }
 
 // workers.md sections 12 and 16: PUT runs the whole addition, under the old id

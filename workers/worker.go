@@ -28,6 +28,7 @@ type Worker struct {
 	bearer   string // the Authorization of requests that bring none; "" if the worker has no key
 	settings Settings
 	revision uint64
+	reached  bool // it comes from a registration that has just found its engine healthy
 
 	owner  atomic.Pointer[Registry] // the registry that counts it; nil before and after its registration
 	onTrip atomic.Pointer[func(w *Worker, from, to BreakerState)]
@@ -71,8 +72,22 @@ func newWorker(id ID, spec Spec, s Settings) (*Worker, error) {
 		spec.DPBaseURL, spec.DPRank = endpoint.Base, &rank
 	}
 	spec.complete()
+	return assembled(id, endpoint, spec, spec.modelID(), s), nil
+}
+
+// patched is a worker that differs from w in its spec alone, which has the same URL. Its labels say nothing of models and KV transfer any
+// more: what they said at the registration stays.
+func (w *Worker) patched(spec Spec, s Settings) *Worker {
+	for _, label := range []string{labelKVConnector, labelKVRole, labelKVEngineID} {
+		delete(spec.Labels, label)
+	}
+	return assembled(w.id, w.endpoint, spec, w.model, s)
+}
+
+// assembled makes a worker of a spec that is complete.
+func assembled(id ID, endpoint Endpoint, spec Spec, model string, s Settings) *Worker {
 	w := &Worker{
-		id: id, key: id.words(), endpoint: endpoint, spec: spec, model: spec.modelID(),
+		id: id, key: id.words(), endpoint: endpoint, spec: spec, model: model,
 		settings: spec.override(s), traffic: &traffic{},
 	}
 	if spec.APIKey != "" {
@@ -80,7 +95,7 @@ func newWorker(id ID, spec Spec, s Settings) (*Worker, error) {
 	}
 	w.describe()
 	w.breaker = newBreaker(w.settings.Breaker, w.breakerMoved)
-	return w, nil
+	return w
 }
 
 // ID is the worker's id.

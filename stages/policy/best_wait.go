@@ -16,6 +16,9 @@ type best struct {
 	sum      float64 // of throughputs that were reported, if any candidate has no report
 	rates    int     // how many these are
 	busy     int64   // requests in flight at the best of those with a report, if any candidate has none
+	partly   bool    // some candidate has a vague report
+	vague    lot     // the best of those, if others have a report that is not
+	floor    float64 // seconds, its score
 }
 
 // compare looks at every candidate once.
@@ -28,9 +31,12 @@ func (s *expectedWait) compare(among workers.List, members []int) best {
 	for _, place := range members {
 		b.pass(s, all[:place+1], place)
 	}
-	if b.dark.held > 0 && b.reported.held > 0 {
+	if (b.dark.held > 0 || b.partly) && b.reported.held > 0 {
 		s.nominal(&b, all, members)
 		b.busy = all[b.reported.place].InFlight()
+	}
+	if b.partly {
+		b.passVague(s, all, members)
 	}
 	return b
 }
@@ -96,12 +102,48 @@ func (b *best) passReported(s *expectedWait, all []*workers.Worker, place int) i
 			least = a.rank
 			b.reported.restart(place)
 		} else {
+			b.partly = b.partly || math.IsNaN(a.rank) && r.Vague // not a number: over the cap, or vague
 			continue
 		}
 		held, next = b.reported.held, b.reported.next
 	}
 	b.score, b.reported.held = least, held
 	return place
+}
+
+// passVague looks at the candidates whose report is vague. Where nobody has a better one they are among those that have none.
+func (b *best) passVague(s *expectedWait, all []*workers.Worker, members []int) {
+	b.vague, b.floor = lot{chance: s.chance}, math.Inf(1)
+	for k := range compared(all, members) {
+		place := placeAt(members, k)
+		w := all[place]
+		r := w.Report()
+		if r == nil || !r.Vague {
+			continue
+		}
+		a := s.account(w, r)
+		switch n := w.InFlight(); {
+		case s.full(a):
+		case b.reported.held > 0:
+			score := b.atLeast(s, a, n)
+			if score < b.floor {
+				b.floor = score
+				b.vague.restart(place)
+			} else if score == b.floor {
+				b.vague.join(place)
+			}
+		case n < b.inFlight:
+			b.inFlight = n
+			b.dark.restart(place)
+		case n == b.inFlight:
+			b.dark.join(place)
+		}
+	}
+}
+
+// atLeast is the score of a worker with a vague report: not below that of one without, and not below what it says of its load.
+func (b *best) atLeast(s *expectedWait, a *account, inFlight int64) float64 {
+	return max(a.score, b.behind(s, inFlight))
 }
 
 // compared is how many candidates are compared.
@@ -133,20 +175,26 @@ func (s *expectedWait) nominal(b *best, all []*workers.Worker, members []int) {
 
 // winner is the place and the score of who wins; -1 if there was nobody.
 func (b *best) winner(s *expectedWait) (place int, score float64) {
-	if b.dark.held == 0 {
-		if b.reported.held == 0 {
+	if b.reported.held == 0 {
+		if b.dark.held == 0 {
 			return -1, 0
 		}
-		return b.reported.place, b.score
-	}
-	if b.reported.held == 0 {
 		return b.dark.place, float64(b.inFlight)
 	}
-	dark := b.behind(s, b.inFlight)
-	if dark > b.score || dark == b.score && s.chance.intN(b.reported.held+b.dark.held) < b.reported.held {
-		return b.reported.place, b.score
+	place, held := b.reported.place, b.reported.held
+	tie := func(l *lot) { // nobody else is ever better than the best of those
+		if s.chance.intN(held+l.held) >= held {
+			place = l.place
+		}
+		held += l.held
 	}
-	return b.dark.place, dark
+	if b.dark.held > 0 && b.behind(s, b.inFlight) == b.score {
+		tie(&b.dark)
+	}
+	if b.vague.held > 0 && b.floor == b.score {
+		tie(&b.vague)
+	}
+	return place, b.score
 }
 
 // behind is the score of a worker without a report: that of the best with one, and on top the requests that it has in flight and the
@@ -168,8 +216,11 @@ func (s *expectedWait) explain(e *pipeline.Explanation, among workers.List, memb
 		a := s.account(w, r)
 		switch {
 		case r != nil && s.full(a):
-			e.Leave(w, "policy", "as many requests wait as the cap allows")
-		case r != nil:
+			e.Leave(w, "policy", "at the waiting cap")
+		case r != nil && r.Vague && b.reported.held > 0:
+			score := b.atLeast(s, a, w.InFlight())
+			e.Rate(w, score, pipeline.Part{Name: "vague_report", Value: a.score}, pipeline.Part{Name: "no_report", Value: b.behind(s, w.InFlight())})
+		case r != nil && !r.Vague:
 			e.Rate(w, a.score,
 				pipeline.Part{Name: "queued_wait", Value: a.queued / a.rate},
 				pipeline.Part{Name: "in_flight_credit", Value: float64(a.credit) / a.rate},

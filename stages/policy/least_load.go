@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/smg-go/smg/pipeline"
@@ -21,8 +22,13 @@ func LeastLoad(s Settings, log *slog.Logger) Policy {
 
 type leastLoad struct{ byWait }
 
-var _ Policy = (*leastLoad)(nil)
+var _ Reasoned = (*leastLoad)(nil)
 
 func (p *leastLoad) Select(x *pipeline.Exchange, among workers.List) int {
 	return p.choose(x, among, nil)
+}
+
+// Reason is the cap: there is no other for choosing nobody.
+func (p *leastLoad) Reason(x *pipeline.Exchange) string {
+	return pipeline.Unavailable(x, fmt.Sprintf("at the waiting cap of %d: %d", p.scorer.maxWaiting, x.Candidates.Len()))
 }

@@ -66,7 +66,7 @@ func TestWhoIsOverTheCapIsNoMeasureForTheOthers(t *testing.T) {
 	x := &pipeline.Exchange{DryRun: true, Explain: &pipeline.Explanation{}}
 	require.Equal(t, 1, s.pick(x, workers.ListOf(all...), nil, 0, 0))
 	require.InDeltaSlice(t, []float64{10, 10 + 20.48}, rated(x.Explain, all)[1:], 1e-9)
-	require.Equal(t, []pipeline.LeftOut{{Worker: all[0], Stage: "policy", Reason: "as many requests wait as the cap allows"}}, x.Explain.LeftOut)
+	require.Equal(t, []pipeline.LeftOut{{Worker: all[0], Stage: "policy", Reason: "at the waiting cap"}}, x.Explain.LeftOut)
 }
 
 // policies.md, sections 8 and 20: the flags reach least_load.

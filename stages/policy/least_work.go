@@ -77,12 +77,24 @@ func (p *leastWork) Select(x *pipeline.Exchange, among workers.List) int {
 	return v.place
 }
 
-// choose judges, and books in the same critical section, so that two requests at once see each other.
+// choose judges, books and records in the same critical section, so that two requests at once see each other.
 func (p *leastWork) choose(x *pipeline.Exchange, among workers.List, s *workScratch) (verdict, booking) {
 	p.index.mu.Lock()
 	defer p.index.mu.Unlock()
 	defer s.reset()
 	p.index.match(s)
+	v, b := p.book(x, among, s)
+	if x.DryRun {
+		return v, b
+	}
+	if b.ticket.worker == b.worker { // else it was removed or replaced a moment ago, and would hold its pages for good
+		b.placed = p.index.record(s, b.worker)
+	}
+	return v, b
+}
+
+// book judges and books.
+func (p *leastWork) book(x *pipeline.Exchange, among workers.List, s *workScratch) (verdict, booking) {
 	p.books.mu.Lock()
 	defer p.books.mu.Unlock()
 	v := p.judge(among, s)
@@ -94,7 +106,6 @@ func (p *leastWork) choose(x *pipeline.Exchange, among workers.List, s *workScra
 	}
 	b := booking{owner: p, worker: among.At(v.place), streamed: x.Body.Stream && !x.Body.Streamed}
 	b.ticket = p.books.book(b.worker, v.misses, b.streamed, v.at)
-	b.placed = p.index.record(s, b.worker)
 	return v, b
 }
 
@@ -148,7 +159,7 @@ func answered(x *pipeline.Exchange, w *workers.Worker) bool {
 }
 
 func (p *leastWork) Forget(w *workers.Worker) {
-	p.books.forget(w)
+	p.books.forget(w) // first: from now on nothing is recorded for it
 	p.index.mu.Lock()
 	defer p.index.mu.Unlock()
 	p.index.forget(w)

@@ -371,6 +371,47 @@ func TestARemovedWorkersBooksVanish(t *testing.T) {
 	audit(t, w.index)
 }
 
+// least-work.md, section 2: a look at a list of a moment ago, on which a removed worker is, changes nothing of what its slot's new owner has,
+// and puts nothing on its shelf.
+func TestALateLookAtARemovedWorkerChangesNothing(t *testing.T) {
+	for name, look := range map[string]func(t *testing.T, w *works, gone *workers.Worker){
+		"an explanation": func(_ *testing.T, w *works, gone *workers.Worker) { w.weigh(streamed(ids(5, 1000)...), "", gone) },
+		"a choice that fails": func(t *testing.T, w *works, gone *workers.Worker) {
+			x := streamed(ids(5, 1000)...)
+			w.send(t, x, gone)
+			firstByte(x)
+			w.end(x, 500)
+		},
+		"a choice that succeeds": func(t *testing.T, w *works, gone *workers.Worker) { w.serve(t, unstreamed(ids(5, 1000)...), gone) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, all := fleet(t, 2)
+			w := newWorks(t)
+			gone := all[0]
+			w.serve(t, streamed(ids(1, 1000)...), all[1])
+			require.True(t, registry.Remove(gone))
+			w.Forget(gone)
+			look(t, w, gone)
+			require.Zero(t, w.index.shelf(gone).pages, "the slot is nobody's")
+
+			next := worker(t, "http://127.0.0.1:99", nil)
+			require.NoError(t, registry.Add(next))
+			require.Equal(t, gone.Slot(), next.Slot())
+			x := streamed(ids(2, 700)...)
+			w.send(t, x, next)
+			look(t, w, gone)
+			require.InDelta(t, 700, w.queued(next), 0)
+			require.EqualValues(t, 1, w.inFlight(next))
+			firstByte(x)
+			w.end(x, 200)
+			require.Zero(t, w.inFlight(next))
+			scores, _ := w.weigh(streamed(ids(2, 700)...), "", next)
+			require.Equal(t, []float64{2 * (700 - 688)}, scores, "it holds what it was sent")
+			audit(t, w.index)
+		})
+	}
+}
+
 // DECISIONS, 59
 func TestTheBooksAreSharedByAllInstances(t *testing.T) {
 	_, all := fleet(t, 2)

@@ -129,7 +129,7 @@ func (s *Set) decide(w *workers.Worker) Policy {
 	if label == "" {
 		return s.standard
 	}
-	settings := BuiltIn(s.settings.Shared) // of another type than the operator's
+	settings := builtInOf(label, s.settings.Shared) // of another type than the operator's
 	if plain(label) == plain(s.standard.Name()) {
 		settings = s.settings
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -277,4 +278,68 @@ func TestForIsSafeWhileModelsComeAndGo(t *testing.T) {
 	stop.Store(true)
 	readers.Wait()
 	require.Same(t, s.Default(), s.For("m1"))
+}
+
+// policies.md, section 18, first three Checks and the table of built-in values: a label that names the default's type takes the
+// operator's settings, one that names another type takes none of them.
+func TestWhatAPolicyFromALabelIsTunedWith(t *testing.T) {
+	operator := BuiltIn(Shared{})
+	operator.CacheThreshold, operator.BalanceAbs, operator.BalanceRel, operator.EvictionInterval, operator.MaxTreeSize = 0.9, 64, 1.5, 7*time.Second, 1<<26
+	operator.KVPressureWeight, operator.MeanPrefillTokens, operator.DefaultThroughput, operator.MaxWaiting = 0.4, 2048, 555, 48
+	operator.MaxIdle, operator.Assignment, operator.BucketRel, operator.BucketInterval = time.Hour, AssignMinLoad, 0, time.Second
+	operator.PrefixTokens, operator.PrefixLoadFactor, operator.PrefixBalanceAbs, operator.Boundaries = 512, 2, 20, []int{16}
+	type tuning struct {
+		abs              int64
+		threshold, rel   float64
+		tree             int64
+		sweep, idle      time.Duration
+		mode             Assignment
+		weight, rate     float64
+		mean, cap        int64
+		tokens, prefixes int
+		factor           float64
+	}
+	of := func(t *testing.T, p Policy) tuning {
+		switch p := p.(type) {
+		case *cacheAware:
+			return tuning{threshold: p.CacheThreshold, abs: p.BalanceAbs, rel: p.BalanceRel, sweep: p.EvictionInterval, tree: p.MaxTreeSize}
+		case *manual:
+			return tuning{sweep: p.interval, idle: p.idle, mode: p.assign}
+		case *leastLoad:
+			return tuning{weight: p.scorer.weight, rate: p.scorer.throughput, mean: p.scorer.meanPrefill, cap: p.scorer.maxWaiting}
+		case *prefixHash:
+			return tuning{tokens: p.tokens, factor: p.factor, abs: int64(p.abs), prefixes: len(p.boundaries)}
+		case *bucket:
+			return tuning{abs: p.abs, rel: p.rel, sweep: p.interval}
+		}
+		require.FailNow(t, "another policy", p.Name())
+		return tuning{}
+	}
+	tests := []struct {
+		name, standard, label string
+		want                  tuning
+	}{
+		{"cache_aware beside round_robin", "round_robin", "cache_aware", tuning{threshold: 0.5, abs: 32, rel: 1.1, sweep: 30 * time.Second, tree: 10000}},
+		{"cache_aware beside its like", "cache_aware", "CacheAware", tuning{threshold: 0.9, abs: 64, rel: 1.5, sweep: 7 * time.Second, tree: 1 << 26}},
+		{"least_load beside round_robin", "round_robin", "LEASTLOAD", tuning{weight: 0.15, rate: 2000, mean: 1024}},
+		{"least_load beside its like", "least_load", "least_load", tuning{weight: 0.4, rate: 555, mean: 2048, cap: 48}},
+		{"manual beside round_robin", "round_robin", "manual", tuning{sweep: time.Minute, idle: 4 * time.Hour, mode: AssignRandom}},
+		{"manual beside its like", "manual", "Manual", tuning{sweep: 7 * time.Second, idle: time.Hour, mode: AssignMinLoad}},
+		{"prefix_hash beside round_robin", "round_robin", "PrefixHash", tuning{tokens: 256, factor: 1.25, abs: 10}},
+		{"prefix_hash beside its like", "prefix_hash", "prefix_hash", tuning{tokens: 512, factor: 2, abs: 20, prefixes: 1}},
+		{"bucket beside round_robin", "round_robin", "bucket", tuning{abs: 32, rel: 1.0001, sweep: 5 * time.Second}},
+		{"bucket beside its like", "bucket", "bucket", tuning{abs: 64, rel: 1.5, sweep: time.Second}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			set, err := NewSet(tt.standard, operator, nil, slog.New(slog.DiscardHandler))
+			require.NoError(t, err)
+			set.WorkerAdded(labelled(t, 1, "m1", tt.label))
+			require.NotSame(t, set.Default(), set.For("m1"), "an instance of its own")
+			require.Equal(t, tt.want, of(t, set.For("m1")))
+			if tt.standard != "round_robin" {
+				require.Equal(t, tt.want, of(t, set.Default()))
+			}
+		})
+	}
 }

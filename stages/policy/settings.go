@@ -74,3 +74,12 @@ func BuiltIn(shared Shared) Settings {
 		Shared: shared,
 	}
 }
+
+// builtInOf are those of one policy. What they have in common with others may differ.
+func builtInOf(policy string, shared Shared) Settings {
+	s := BuiltIn(shared)
+	if plain(policy) == "manual" {
+		s.EvictionInterval = time.Minute // pins are many and small; trees grow faster
+	}
+	return s
+}

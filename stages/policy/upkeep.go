@@ -119,7 +119,7 @@ func (s *Set) kept() map[Kept]time.Duration {
 		}
 		kept[k] = s.settings.EvictionInterval
 		if plain(p.Name()) != plain(s.standard.Name()) { // see decide: it has the built-in settings
-			kept[k] = BuiltIn(s.settings.Shared).EvictionInterval
+			kept[k] = builtInOf(p.Name(), s.settings.Shared).EvictionInterval
 		}
 	}
 	return kept

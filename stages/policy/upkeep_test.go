@@ -74,6 +74,30 @@ func TestUpkeepComesAtEveryInterval(t *testing.T) {
 	})
 }
 
+// policies.md, section 18, the table: cache_aware is kept every 30 s and manual every 60 s where a label asks for them, with sticky sessions
+// before them as well.
+func TestUpkeepOfPoliciesFromLabels(t *testing.T) {
+	for _, sticky := range []bool{false, true} {
+		set, err := NewSet("random", Settings{EvictionInterval: 7 * time.Second, Sticky: sticky}, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		for i, label := range []string{"cache_aware", "CacheAware", "manual", "Manual"} {
+			set.WorkerAdded(labelled(t, i+1, label, label))
+		}
+		intervals := map[string][]time.Duration{}
+		for p, interval := range set.kept() {
+			intervals[p.Name()] = append(intervals[p.Name()], interval)
+		}
+		delete(intervals, "random")
+		require.Equal(t, map[string][]time.Duration{"cache_aware": {30 * time.Second, 30 * time.Second}, "manual": {time.Minute, time.Minute}}, intervals)
+	}
+	set, err := NewSet("manual", Settings{EvictionInterval: 7 * time.Second}, nil, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	set.WorkerAdded(labelled(t, 1, "m1", "manual"))
+	for _, interval := range set.kept() {
+		require.Equal(t, 7*time.Second, interval, "the operator's, for the operator's policy")
+	}
+}
+
 // cache-aware.md, section 2.4: who asks for it is not kept waiting for the interval; without one there is no other upkeep.
 func TestUpkeepComesWhenItIsAskedFor(t *testing.T) {
 	made := knowKeepers(t)

@@ -32,7 +32,8 @@ type workBooks struct {
 	mu      sync.Mutex
 	base    time.Time // seconds in ledgers are from here; it moves on, so that they stay small
 	ledgers []ledger  // by slot
-	drains  uint64    // numbers drains
+	gone    departed
+	drains  uint64 // numbers drains
 }
 
 // ledger is the book on one worker. What a choice among thousands reads of them all is here, a cache line of it.
@@ -41,7 +42,7 @@ type workBooks struct {
 // not: it is busy + deviation·exp(−t/30 s) at the second t, with a deviation that changes only when the worker turns busy or idle.
 // So the sum over the workers needs one exponential.
 type ledger struct {
-	worker    *workers.Worker
+	worker    *workers.Worker // its latest revision
 	report    *workers.Report // the last one that was read
 	fixed     float64         // tokens: what the worker has to do, but for the prompt in question: fixed − slope·t
 	slope     float64         // tokens a second
@@ -95,7 +96,8 @@ func (b *workBooks) known(w *workers.Worker) *ledger {
 	return nil
 }
 
-// ledger is the book on a worker, opened if it is new, with what its report says of its limit.
+// ledger is the book on a worker, opened if it is new, with what its report says of its limit. Who asks for the book on a worker that
+// was removed gets an empty one that is not kept.
 func (b *workBooks) ledger(w *workers.Worker) *ledger {
 	slot := w.Slot()
 	if slot >= len(b.ledgers) {
@@ -104,8 +106,17 @@ func (b *workBooks) ledger(w *workers.Worker) *ledger {
 		b.ledgers = longer
 	}
 	l := &b.ledgers[slot]
-	if l.worker != w {
-		*l = ledger{worker: w, due: math.Inf(1), entries: &entries{limit: labelledLimit(w)}}
+	same := sameRegistration(l.worker, w)
+	if !same && b.gone.has(w) {
+		l = new(ledger)
+	}
+	switch {
+	case !same:
+		*l = ledger{worker: w, due: math.Inf(1), entries: &entries{limit: labelledLimit(w)}} // the slot was another worker's before
+	case l.worker.Revision() > w.Revision():
+		return l
+	case l.worker != w:
+		l.succeed(w)
 	}
 	if r := w.Report(); r != nil && r != l.report {
 		l.report = r
@@ -115,6 +126,23 @@ func (b *workBooks) ledger(w *workers.Worker) *ledger {
 		l.price()
 	}
 	return l
+}
+
+// succeed makes the book that of the worker's next revision: the engine is the same, and so are the requests that it has.
+func (l *ledger) succeed(w *workers.Worker) {
+	if l.worker = w; l.report == nil || l.report.RunningLimit <= 0 { // what a report said of the limit stays until the next one
+		l.limit = labelledLimit(w)
+		l.price()
+	}
+}
+
+// inherit lets a worker's next revision have its book.
+func (b *workBooks) inherit(was, now *workers.Worker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if slot := was.Slot(); slot < len(b.ledgers) && b.ledgers[slot].worker == was {
+		b.ledger(now)
+	}
 }
 
 // labelledLimit is how many requests a worker runs at once, as its labels say; 0 if they do not.
@@ -154,10 +182,13 @@ func (b *workBooks) rebase(now float64) {
 	b.base = b.clock()
 }
 
-// book writes a choice down.
+// book writes a choice down. The ticket is void if the worker was removed.
 func (b *workBooks) book(w *workers.Worker, tokens int64, streamed bool, now float64) ticket {
 	l := b.ledger(w)
-	t := ticket{worker: w, entries: l.entries, tokens: tokens, queued: true}
+	if l != &b.ledgers[w.Slot()] {
+		return ticket{}
+	}
+	t := ticket{worker: l.worker, entries: l.entries, tokens: tokens, queued: true}
 	l.inFlight++
 	if streamed {
 		l.queued += tokens
@@ -213,6 +244,7 @@ func (b *workBooks) over(t *ticket) {
 func (b *workBooks) forget(w *workers.Worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.gone.add(w, b.clock())
 	if slot := w.Slot(); slot < len(b.ledgers) && b.ledgers[slot].worker == w {
 		b.ledgers[slot] = ledger{}
 	}

@@ -11,6 +11,7 @@ import (
 type workScratch struct {
 	prompt workPrompt
 	known  []uint32 // numbers of the prompt's pages that are in the index
+	apart  bool     // the lock was let go of since, so that the numbers may be wrong
 	depth  []int32  // by slot: how many of them the worker holds
 	marked []int32  // slots where that is not 0
 	held   []candidate
@@ -27,7 +28,7 @@ func (s *workScratch) reset() {
 	for _, slot := range s.marked {
 		s.depth[slot] = 0
 	}
-	s.known, s.marked, s.held = s.known[:0], s.marked[:0], s.held[:0]
+	s.known, s.apart, s.marked, s.held = s.known[:0], false, s.marked[:0], s.held[:0]
 }
 
 // verdict is how a choice came out.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/smg-go/smg/workers"
@@ -15,7 +16,9 @@ import (
 //
 // Each worker has its choices in a queue, and each of its pages knows the last choice that was of it. When the worker holds too much,
 // its oldest choice goes: from the end of its prompt up to the first page that a later choice was of too. So what is used last goes
-// last, and no page outlives one before it.
+// last, and no page outlives one before it. What goes counts for nothing at once, and is collected bit by bit with later choices.
+//
+// A long prompt is looked up and put in piece by piece, and others get their turn in between.
 type workIndex struct {
 	memory     *indexMemory
 	pageTokens int
@@ -27,7 +30,7 @@ type workIndex struct {
 	free    uint32       // the first of those that are free; see [workIndex.vacate]
 	shelves []shelf
 	stamp   uint64  // of the last choice
-	fallen  []shelf // of workers that were removed; their pages are collected bit by bit
+	litter  []int32 // slots with holdings to be collected
 
 	holdings int64 // bytes of the holdings besides the first of each page
 }
@@ -49,6 +52,8 @@ type holding struct {
 
 const (
 	pagesOfChunk = 1 << 10
+	// pagesOfHold is how many pages of a prompt are dealt with in one hold of the lock: some ten microseconds of work.
+	pagesOfHold = 1 << 10
 	// bytesOfPage is what one page takes: itself, and room in the table, which most do not need.
 	bytesOfPage    = 48 + bytesOfEntry
 	bytesOfHolding = 16
@@ -63,25 +68,51 @@ func (ix *workIndex) page(number uint32) *workPage {
 	return &ix.chunks[number/pagesOfChunk][number%pagesOfChunk]
 }
 
-// match finds the pages of a prompt, and how many of them each worker holds: s.depth by slot. The lock is held.
+// pause lets those have the lock that wait for it. Whoever pauses finds another index afterwards.
+func (ix *workIndex) pause() {
+	ix.mu.Unlock()
+	runtime.Gosched() // else this goroutine would have the lock again before they are awake
+	ix.mu.Lock()
+}
+
+// match finds the pages of a prompt, and how many of them each worker holds: s.depth by slot. The lock is held, and let go of between
+// the pieces of a long prompt.
 func (ix *workIndex) match(s *workScratch) {
-	last := uint32(0)
-	for _, hash := range s.prompt.pages {
+	for to := 0; len(s.known) == to && to < len(s.prompt.pages); {
+		if to > 0 {
+			ix.pause()
+			s.apart = true
+		}
+		if len(s.depth) < len(ix.shelves) {
+			s.depth = append(s.depth, make([]int32, len(ix.shelves)-len(s.depth))...)
+		}
+		to = min(to+pagesOfHold, len(s.prompt.pages))
+		ix.matchPiece(s, s.prompt.pages[len(s.known):to])
+	}
+}
+
+// matchPiece goes on with these pages behind those that are known.
+func (ix *workIndex) matchPiece(s *workScratch, hashes []uint64) {
+	last, holders := uint32(0), 0
+	if n := len(s.known); n > 0 {
+		last = s.known[n-1]
+	}
+	var before *workPage
+	for _, hash := range hashes {
 		if last = ix.behind(last, hash); last == 0 {
 			break
 		}
-		s.known = append(s.known, last)
-	}
-	if len(s.depth) < len(ix.shelves) {
-		s.depth = append(s.depth, make([]int32, len(ix.shelves)-len(s.depth))...)
-	}
-	deeper := 0 // holders of the page behind: they hold this one too, so an equal number are the same ones
-	for i := len(s.known) - 1; i >= 0; i-- {
-		p := ix.page(s.known[i])
-		if n := p.holders(); n != deeper || len(ix.fallen) > 0 {
-			ix.mark(s, p, int32(i+1))
-			deeper = n
+		p := ix.page(last)
+		n := p.holders()
+		// Who holds a page holds the one before it, so an equal number are the same ones, if what they hold counts.
+		if before != nil && (n != holders || len(ix.litter) > 0) {
+			ix.mark(s, before)
 		}
+		s.known = append(s.known, last)
+		before, holders = p, n
+	}
+	if before != nil {
+		ix.mark(s, before)
 	}
 }
 
@@ -95,25 +126,28 @@ func (ix *workIndex) behind(number uint32, hash uint64) uint32 {
 	return ix.lookUp(hash)
 }
 
-// mark notes the depth for the holders of a page that do not hold a deeper one.
-func (ix *workIndex) mark(s *workScratch, p *workPage, depth int32) {
-	ix.reach(s, p.slot, p.stamp, depth)
+// mark notes for the holders of the last known page that they hold all that are known.
+func (ix *workIndex) mark(s *workScratch, p *workPage) {
+	ix.reach(s, p.slot, p.stamp)
 	for _, h := range p.more {
-		ix.reach(s, h.slot, h.stamp, depth)
+		ix.reach(s, h.slot, h.stamp)
 	}
 }
 
-func (ix *workIndex) reach(s *workScratch, slot int32, stamp uint64, depth int32) {
-	if s.depth[slot] == 0 && stamp >= ix.shelves[slot].since { // else it is of a worker that was removed
-		s.depth[slot] = depth
+func (ix *workIndex) reach(s *workScratch, slot int32, stamp uint64) {
+	if stamp < ix.shelves[slot].since {
+		return // it counts for nothing any more
+	}
+	if s.depth[slot] == 0 {
 		s.marked = append(s.marked, slot)
 	}
+	s.depth[slot] = int32(len(s.known))
 }
 
 // holds is how many tokens at the prompt's beginning the worker holds, after a match.
 func (ix *workIndex) holds(s *workScratch, w *workers.Worker) int64 {
 	slot := w.Slot()
-	if slot >= len(s.depth) || s.depth[slot] == 0 || ix.shelves[slot].worker != w {
+	if slot >= len(s.depth) || s.depth[slot] == 0 || !sameRegistration(ix.shelves[slot].worker, w) {
 		return 0
 	}
 	return int64(s.depth[slot]) * int64(ix.pageTokens)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,7 @@ func audit(t testing.TB, ix *workIndex) {
 	t.Helper()
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	owned, held, extra := ownedPages(ix), make([]int, len(ix.shelves)), int64(0)
+	owned, held, extra := ownedPages(t, ix), make([]int, len(ix.shelves)), int64(0)
 	tabled, free, seen := 0, ix.freePages(t), map[uint64]bool{}
 	for number := uint32(1); number <= ix.made; number++ {
 		p := ix.page(number)
@@ -38,11 +37,9 @@ func audit(t testing.TB, ix *workIndex) {
 		}
 		extra += int64(cap(p.more))
 		for _, h := range append([]holding{{p.stamp, p.slot}}, p.more...) {
-			if h.stamp < ix.shelves[h.slot].since {
-				require.NotEmpty(t, ix.fallen, "somebody must collect it")
-				continue
+			if h.stamp >= ix.shelves[h.slot].since {
+				held[h.slot]++
 			}
-			held[h.slot]++
 			if !owned[ownedPage{number, h}] {
 				t.Fatalf("no choice would ever evict page %d of slot %d", number, h.slot)
 			}
@@ -58,6 +55,7 @@ func audit(t testing.TB, ix *workIndex) {
 	for slot := range ix.shelves {
 		require.Equal(t, held[slot], ix.shelves[slot].pages, "slot %d", slot)
 		require.LessOrEqual(t, held[slot], ix.shelves[slot].bound, "slot %d", slot)
+		require.Equal(t, len(ix.shelves[slot].dead) > 0, slices.Contains(ix.litter, int32(slot)), "what is dead is collected")
 	}
 	require.Equal(t, int64(len(ix.chunks))*pagesOfChunk*bytesOfPage+extra*bytesOfHolding, ix.memory.used.Load())
 }
@@ -67,17 +65,25 @@ type ownedPage struct {
 	holding
 }
 
-// ownedPages are the pages that evicting all choices would remove.
-func ownedPages(ix *workIndex) map[ownedPage]bool {
+// ownedPages are the pages that evicting all choices would remove, and collecting what is dead.
+func ownedPages(t testing.TB, ix *workIndex) map[ownedPage]bool {
 	owned := map[ownedPage]bool{}
+	own := func(slot int32, c choice) (n int32) {
+		for number := c.page; number != 0; number = ix.page(number).parent {
+			if stamp := ix.page(number).find(slot); stamp == nil || *stamp != c.stamp {
+				break
+			}
+			owned[ownedPage{number, holding{c.stamp, slot}}] = true
+			n++
+		}
+		return n
+	}
 	for slot := range ix.shelves {
 		for _, c := range ix.shelves[slot].choices {
-			for n := c.page; n != 0; n = ix.page(n).parent {
-				if stamp := ix.page(n).find(c.slot); stamp == nil || *stamp != c.stamp {
-					break
-				}
-				owned[ownedPage{n, holding{c.stamp, c.slot}}] = true
-			}
+			require.Equal(t, c.own, own(int32(slot), c), "slot %d", slot)
+		}
+		for _, c := range ix.shelves[slot].dead {
+			own(int32(slot), c)
 		}
 	}
 	return owned
@@ -111,6 +117,12 @@ func (ix *shelved) has(w *workers.Worker, tokens []uint32) int {
 	ix.s.prompt.read(streamed(tokens...), 16)
 	ix.match(&ix.s)
 	return int(ix.holds(&ix.s, w)) / 16
+}
+
+func (ix *shelved) undo(placed placement) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.takeBack(placed)
 }
 
 func (ix *shelved) remove(w *workers.Worker) {
@@ -216,45 +228,6 @@ func TestTheQueueOfChoicesIsBounded(t *testing.T) {
 	audit(t, ix.workIndex)
 }
 
-// DECISIONS, 57: the memory is bounded, whatever comes; the oldest makes room.
-func TestTheWorkIndexStaysWithinItsMemory(t *testing.T) {
-	_, all := fleet(t, 2)
-	const limit = 3 * pagesOfChunk * bytesOfPage
-	ix := newShelved(limit)
-	for k := range 400 {
-		ix.put(all[k%2], ids(k, 1600))
-		require.LessOrEqual(t, ix.memory.used.Load(), int64(limit))
-	}
-	require.Equal(t, 100, ix.has(all[1], ids(399, 1600)))
-	require.Zero(t, ix.has(all[1], ids(1, 1600)))
-	audit(t, ix.workIndex)
-	ix.put(all[0], ids(1000, 100_000))
-	require.Less(t, ix.has(all[0], ids(1000, 100_000)), 3*pagesOfChunk+1)
-	require.NotZero(t, ix.has(all[0], ids(1000, 100_000)), "of what does not fit, the beginning")
-	audit(t, ix.workIndex)
-
-	for _, w := range all {
-		ix.remove(w)
-	}
-	require.Zero(t, ix.memory.used.Load(), "with the last worker everything is given back")
-	require.Equal(t, 10, func() int { ix.put(all[0], ids(1, 160)); return ix.has(all[0], ids(1, 160)) }(), "and begins anew")
-}
-
-// The memory that pages are counted with is what they take.
-func BenchmarkWorkIndexMemory(b *testing.B) {
-	registry, _ := fleet(b, 8)
-	p := LeastWork(BuiltIn(Shared{}), slog.New(slog.DiscardHandler)).(*leastWork)
-	k, before := 0, heap()
-	for b.Loop() {
-		k++
-		p.Select(streamed(ids(k, 1600)...), pool(registry))
-	}
-	live := float64(p.index.made - p.index.freePages(b))
-	b.ReportMetric(float64(p.index.memory.used.Load())/live, "bytes/page")
-	b.ReportMetric(float64(heap()-before)/live, "heap-bytes/page")
-	runtime.KeepAlive(p)
-}
-
 // Issue "Bad input": a prompt of any size or content is a bounded number of pages.
 func TestAHugePromptIsBounded(t *testing.T) {
 	_, all := fleet(t, 1)
@@ -354,33 +327,28 @@ func TestShelvesKnowWhatSimpleOnesKnow(t *testing.T) {
 	}
 }
 
-// What a removed worker held may outlive the pages before it until it is collected; whoever comes to hold it holds all of it.
-func TestAPageFindsItsWayBackToTheOneBeforeIt(t *testing.T) {
-	registry, all := fleet(t, 1)
+// What a removed worker held is collected with later choices, before anything of the slot's new owner, which holds what is its own.
+func TestWhatARemovedWorkerHeldIsCollected(t *testing.T) {
+	registry, all := fleet(t, 2)
+	gone, keeper := all[0], all[1]
 	ix := newShelved(0)
-	ix.put(all[0], ids(0, 300_000)) // takes long to collect, and goes first
 	prompt := ids(1, 30*16)
-	ix.put(all[0], prompt)
+	ix.put(keeper, ids(9, 16))
+	ix.put(gone, ids(0, 300_000))
+	ix.put(gone, prompt)
+	require.True(t, registry.Remove(gone))
+	ix.remove(gone)
 	next := worker(t, "http://127.0.0.1:99", nil)
 	says(next, workers.RankLoad{Capacity: 10 * 16})
-	require.True(t, registry.Remove(all[0]))
-	ix.remove(all[0]) // the last worker: all is clear
-	require.Zero(t, ix.made)
-
-	keeper := worker(t, "http://127.0.0.1:98", nil)
-	require.NoError(t, registry.Add(all[0]))
-	require.NoError(t, registry.Add(keeper))
-	ix.put(keeper, ids(9, 16))
-	ix.put(all[0], ids(0, 300_000))
-	ix.put(all[0], prompt)
-	require.True(t, registry.Remove(all[0]))
-	ix.remove(all[0])
 	require.NoError(t, registry.Add(next))
-	require.Equal(t, all[0].Slot(), next.Slot())
-	ix.put(next, prompt[:10*16])
-	ix.put(next, ids(2, 10*16)) // evicts the ten pages; the twenty behind them are still to be collected
-	require.NotEmpty(t, ix.fallen)
+	require.Equal(t, gone.Slot(), next.Slot())
 	require.Zero(t, ix.has(next, prompt))
+	ix.put(next, prompt[:10*16])
+	require.Equal(t, 10, ix.has(next, prompt), "what is void behind it does not count")
+	ix.put(next, ids(2, 10*16))
+	require.Zero(t, ix.has(next, prompt))
+	require.NotEmpty(t, ix.litter)
+	audit(t, ix.workIndex)
 	says(next, workers.RankLoad{Capacity: 100 * 16})
 	ix.put(next, prompt)
 	require.Equal(t, 30, ix.has(next, prompt))
@@ -389,38 +357,26 @@ func TestAPageFindsItsWayBackToTheOneBeforeIt(t *testing.T) {
 		ix.put(keeper, ids(9, 16))
 		ix.put(next, ids(20+k%3, 16))
 	}
-	require.Empty(t, ix.fallen)
+	require.Empty(t, ix.litter)
 	require.Equal(t, 30, ix.has(next, prompt))
 	audit(t, ix.workIndex)
 }
 
-// What is left of a removed worker's prompt is found wherever it stands; a page that were there twice would never be collected.
-func TestAPageIsThereOnce(t *testing.T) {
-	_, all := fleet(t, 2)
-	gone, keeper := all[0], all[1]
+// A failed choice is taken back from the end, and behind its end may stand what was evicted and is not collected yet.
+func TestTakingBackLeavesNoPageWithoutTheOneBeforeIt(t *testing.T) {
+	_, all := fleet(t, 1)
 	ix := newShelved(0)
-	prompt := ids(1, 30*16)
-	ix.put(keeper, ids(9, 16))
-	ix.put(gone, ids(0, 20_000*16)) // takes long to collect, and goes first
-	ix.put(gone, prompt[:15*16])
-	ix.put(gone, ids(2, 16)) // stands behind the fifteen pages
-	ix.put(gone, prompt)     // so the other fifteen stand elsewhere
-	ix.remove(gone)
-	placed := ix.put(gone, prompt[:10*16])
-	ix.mu.Lock()
-	ix.takeBack(placed)
-	ix.mu.Unlock()
+	prompt := ids(1, 5000*16)
+	ix.put(all[0], prompt)
+	says(all[0], workers.RankLoad{Capacity: 10 * 16})
+	ix.put(all[0], ids(2, 10*16))
+	require.NotEmpty(t, ix.litter)
+	placed := ix.put(all[0], prompt[:10*16])
+	require.Equal(t, 10, ix.has(all[0], prompt))
+	ix.undo(placed)
 	audit(t, ix.workIndex)
-	ix.put(keeper, ids(3, 16)) // takes the place of the first page, so that the tenth comes to stand elsewhere
-	ix.put(gone, prompt)
-	require.NotEmpty(t, ix.fallen)
-	require.Equal(t, 30, ix.has(gone, prompt))
-	audit(t, ix.workIndex)
-	for range 100 {
-		ix.put(keeper, ids(9, 16))
-	}
-	require.Empty(t, ix.fallen)
-	audit(t, ix.workIndex)
+	require.Zero(t, ix.has(all[0], prompt))
+	require.Empty(t, ix.litter)
 }
 
 // When the last worker goes, nothing counts as in use, though what earlier ones held was not collected.
@@ -453,9 +409,7 @@ func TestTakingBackLeavesShelvesWhole(t *testing.T) {
 		if len(open) > 5 {
 			i := r.IntN(len(open))
 			if r.IntN(2) == 0 {
-				ix.mu.Lock()
-				ix.takeBack(open[i])
-				ix.mu.Unlock()
+				ix.undo(open[i])
 			}
 			open = slices.Delete(open, i, i+1)
 		}

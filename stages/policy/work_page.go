@@ -2,42 +2,55 @@ package policy
 
 import "slices"
 
-// attach makes a worker a holder of a page that it does not hold. The index's lock is held, here and below.
-func (ix *workIndex) attach(p *workPage, slot int32, stamp uint64) {
+// attach makes a worker a holder of a page that it does not hold; false if there is no memory for it. The index's lock is held, here
+// and below.
+func (ix *workIndex) attach(p *workPage, slot int32, stamp uint64) bool {
 	if p.slot < 0 {
 		p.slot, p.stamp = slot, stamp
-		return
+		return true
 	}
-	had := cap(p.more)
+	if n := cap(p.more); len(p.more) == n {
+		if !ix.memory.take(int64(max(1, n)) * bytesOfHolding) {
+			return false
+		}
+		ix.resize(p, n+max(1, n))
+	}
 	i, _ := p.search(slot)
 	p.more = slices.Insert(p.more, i, holding{stamp, slot})
-	ix.hold(cap(p.more) - had)
+	return true
 }
 
-// hold counts room for so many more holdings besides the first, or fewer.
-func (ix *workIndex) hold(n int) {
-	bytes := int64(n) * bytesOfHolding
+// resize gives a page room for so many holders besides the first. Of the memory, what it takes more was reserved.
+func (ix *workIndex) resize(p *workPage, room int) {
+	bytes := int64(room-cap(p.more)) * bytesOfHolding
 	ix.holdings += bytes
-	ix.memory.add(bytes)
+	if bytes < 0 {
+		ix.memory.add(bytes)
+	}
+	if room == 0 {
+		p.more = nil
+		return
+	}
+	p.more = append(make([]holding, 0, room), p.more...)
 }
 
 // detach takes a holder off a page. A page without one is free.
 func (ix *workIndex) detach(number uint32, slot int32) {
 	p := ix.page(number)
+	i, found := p.search(slot)
 	switch {
-	case p.slot != slot:
-		if i, found := p.search(slot); found {
-			p.more = slices.Delete(p.more, i, i+1)
-		}
-	case len(p.more) > 0:
-		last := p.more[0]
-		p.slot, p.stamp = last.slot, last.stamp
-		p.more = slices.Delete(p.more, 0, 1)
-	default:
+	case p.slot != slot && !found:
+		return
+	case p.slot == slot && len(p.more) == 0:
 		p.slot = -1
-	}
-	if p.slot < 0 {
 		ix.release(number)
+		return
+	case p.slot == slot:
+		p.slot, p.stamp, i = p.more[0].slot, p.more[0].stamp, 0
+	}
+	p.more = slices.Delete(p.more, i, i+1)
+	if len(p.more) <= cap(p.more)/4 {
+		ix.resize(p, 2*len(p.more))
 	}
 }
 
@@ -46,20 +59,8 @@ func (ix *workIndex) release(number uint32) {
 	if !follows(number, p.parent) {
 		ix.table.remove(p.hash, number)
 	}
-	ix.hold(-cap(p.more))
+	ix.resize(p, 0)
 	ix.vacate(number)
-	ix.orphaned(number + 1)
-}
-
-// orphaned puts a page into the table whose parent is gone that it stood right behind: it is a removed worker's, not collected yet.
-func (ix *workIndex) orphaned(number uint32) {
-	if number > ix.made {
-		return
-	}
-	if p := ix.page(number); p.holders() > 0 && follows(number, p.parent) {
-		p.parent = 0
-		ix.table.put(p.hash, number)
-	}
 }
 
 // follows tells whether a page stands right behind its parent: then it is found there, and is not in the table.
@@ -106,21 +107,11 @@ func (ix *workIndex) add(hash uint64, parent uint32) uint32 {
 	return number
 }
 
-// move puts a page behind another parent.
-func (ix *workIndex) move(number, parent uint32) {
-	p := ix.page(number)
-	if p.parent == parent {
-		return
-	}
-	if follows(number, parent) { // it is in the table, for else it had been found behind its parent only
-		ix.table.remove(p.hash, number)
-	}
-	p.parent = parent
-}
-
-// extend makes room for more pages. It is not given back before the index is empty.
+// extend makes room for more pages. It is not given back before the index is empty, so a part of the memory is left to the holders
+// that pages come to have.
 func (ix *workIndex) extend() bool {
-	if !ix.memory.take(pagesOfChunk * bytesOfPage) {
+	const chunk = pagesOfChunk * bytesOfPage
+	if int64(len(ix.chunks)+1)*chunk > ix.memory.limit/16*15 || !ix.memory.take(chunk) {
 		return false
 	}
 	ix.chunks = append(ix.chunks, make([]workPage, pagesOfChunk))
@@ -134,5 +125,8 @@ func (ix *workIndex) extend() bool {
 // clear gives everything back, when no worker is left that could hold anything.
 func (ix *workIndex) clear() {
 	ix.memory.add(-int64(len(ix.chunks))*pagesOfChunk*bytesOfPage - ix.holdings)
-	ix.table, ix.chunks, ix.made, ix.free, ix.holdings = pageTable{}, nil, 0, 0, 0
+	ix.table, ix.chunks, ix.made, ix.free, ix.holdings, ix.litter = pageTable{}, nil, 0, 0, 0, nil
+	for i := range ix.shelves {
+		ix.shelves[i].dead = nil
+	}
 }
