@@ -13,15 +13,15 @@ import (
 	"github.com/smg-go/smg/workers"
 )
 
-// c29Limit is the size of a tree in characters, and c29Prompt that of a prompt: 32 fit. The case has 8 times as much of both.
-const c29Limit, c29Prompt = 1 << 17, 1 << 12
+// c29Limit is the size of a tree in characters, and c29Prompt that of a prompt: 256 fit.
+const c29Limit, c29Prompt = 1 << 20, 1 << 12
 
-// c29Requests is how many prompts each part sends. If all stayed, they would be 60 times the limit.
-func c29Requests() int {
+// c29Number is how many there are of something of which the case has so many: a tenth where everything takes ten times as long.
+func c29Number(n int) int {
 	if testing.Short() || raceEnabled {
-		return 600
+		return n / 10
 	}
-	return 2000
+	return n
 }
 
 // treed is a gateway whose trees are small and cut back every second.
@@ -88,6 +88,16 @@ func (g *treed) gauges(t *testing.T, name string) map[string]float64 {
 	return found
 }
 
+// heapCutBack is what the heap holds when the tree has been cut back.
+func (g *treed) heapCutBack(t *testing.T) int64 {
+	t.Helper()
+	g.until(t, func() bool {
+		chars := g.gauges(t, "smg_cache_tree_chars")["m1"]
+		return chars > c29Limit/2 && chars <= c29Limit*11/10
+	})
+	return heap()
+}
+
 // remove deletes a worker, and waits until it is gone.
 func (g *treed) remove(t *testing.T, url string) {
 	t.Helper()
@@ -117,14 +127,10 @@ func TestC29ATreeIsBounded(t *testing.T) {
 				earlier[i] = prompt(r, c29Prompt)
 			}
 			next := func(r *rand.Rand) string { return tt.next(r, earlier) }
-			g.sendAll(t, c29Requests()/2, next)
-			half := heap()
-			g.sendAll(t, c29Requests()/2, next)
-			require.Less(t, heap()-half, int64(c29Requests()/2*c29Prompt/2), "half of what the second half sent stays")
-			g.until(t, func() bool {
-				chars := g.gauges(t, "smg_cache_tree_chars")["m1"]
-				return chars > c29Limit/2 && chars <= c29Limit*11/10
-			})
+			g.sendAll(t, c29Number(10_000), next)
+			half := g.heapCutBack(t)
+			g.sendAll(t, c29Number(10_000), next)
+			require.Less(t, g.heapCutBack(t), half*11/10)
 			require.Less(t, g.page(t)["smg_cache_index_bytes"].GetMetric()[0].GetGauge().GetValue(), float64(8*c29Limit))
 		})
 	}
@@ -137,7 +143,7 @@ func TestC29ARepeatedPromptCountsOnce(t *testing.T) {
 	one := prompt(rand.New(rand.NewPCG(3, 4)), c29Prompt)
 	next := func(*rand.Rand) string { return one }
 	require.Equal(t, http.StatusOK, g.post(t, chatPath, fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":%q}]}`, one)).StatusCode)
-	g.sendAll(t, c29Requests(), next)
+	g.sendAll(t, c29Number(20_000), next)
 	g.until(t, func() bool { return g.gauges(t, "smg_cache_tree_chars")["m1"] == c29Prompt })
 	g.sendAll(t, 80, func(r *rand.Rand) string { return prompt(r, 100) })
 	g.until(t, func() bool { // the sum of all that there is; a few characters are shared
@@ -150,7 +156,7 @@ func TestC29ARepeatedPromptCountsOnce(t *testing.T) {
 // many cycles either.
 func TestC29NothingOfARemovedWorkerIsLeft(t *testing.T) {
 	t.Parallel() // it waits
-	const cycles = 20
+	cycles := c29Number(200)
 	g := startTreed(t, nil, "m1", "m1")
 	next := func(r *rand.Rand) string { return prompt(r, 200) }
 	tenants := func() float64 { return g.gauges(t, "smg_cache_tree_tenants")["m1"] }
@@ -170,7 +176,7 @@ func TestC29NothingOfARemovedWorkerIsLeft(t *testing.T) {
 	}
 	g.until(t, func() bool { return tenants() == 1 })
 	served := g.engines[1].State().Paths[chatPath]
-	g.sendAll(t, 160, next)
+	g.sendAll(t, c29Number(20_000), func(r *rand.Rand) string { return prompt(r, c29Prompt) })
 	require.Equal(t, served, g.engines[1].State().Paths[chatPath], "it is asked no more")
 	g.until(t, func() bool {
 		chars := g.gauges(t, "smg_cache_tree_chars")["m1"]
@@ -185,7 +191,7 @@ func TestC29NothingOfARemovedWorkerIsLeft(t *testing.T) {
 func TestC29NoTreeForAModelThatNobodyServes(t *testing.T) {
 	t.Parallel() // it waits
 	g := startTreed(t, func(c *Config) { c.EnableIGW = true }, "m1", "m2", "m3")
-	for i := range 120 {
+	for i := range 2 * c29Number(500) { // each other one is of a model of its own
 		model, status := fmt.Sprint("m", 1+i%3), http.StatusOK
 		if i%2 == 1 {
 			model, status = fmt.Sprint("no-such-", i), http.StatusNotFound

@@ -76,8 +76,9 @@ func (g *gateway) monitoring() {
 	settings := workers.LoadSettings{Interval: g.cfg.LoadMonitorInterval.Duration(), Wanted: g.loadsWanted}
 	g.loads = workers.NewLoadMonitor(g.registry, settings, telemetry.WithTarget(g.log, "smg::load_monitor"))
 	g.loads.UseTLS(g.workerTLS)
-	g.loads.OnPoll(func(m workers.Mode, r workers.PollResult, took time.Duration) {
-		g.metrics.Loads.Poll(m.String(), r.String(), took)
+	g.loads.OnPoll(func(p workers.Poll) {
+		g.metrics.Loads.Poll(p.Mode.String(), p.Result.String(), p.Took)
+		g.metrics.Loads.Ignored(p.Ignored.Names())
 	})
 }
 

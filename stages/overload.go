@@ -75,7 +75,7 @@ func (o *overload) pass(x *pipeline.Exchange, least *workers.Worker, next pipeli
 }
 
 // leastLoaded is the candidate that a fallback lets through: the one with the fewest requests, reported or in flight from here
-// since, and of several the one whose KV cache is the emptiest. nil if there is no fallback, or no need of one.
+// since, and of several the one whose KV cache is the emptiest; one that is not known may be full. nil if there is no fallback, or no need of one.
 func (o *overload) leastLoaded(x *pipeline.Exchange) (least *workers.Worker) {
 	if !o.fallback || !everyOverloaded(x.Pool) {
 		return nil
@@ -83,9 +83,12 @@ func (o *overload) leastLoaded(x *pipeline.Exchange) (least *workers.Worker) {
 	var fewest int64
 	var usage float64
 	for _, w := range x.Candidates.All() {
-		requests, used := w.InFlight(), 0.0
+		requests, used := w.InFlight(), 1.0
 		if r := w.Report(); r != nil {
-			requests, used = max(requests, r.Running+r.Waiting), r.Usage
+			requests = max(requests, r.Running+r.Waiting)
+			if r.UsageKnown {
+				used = r.Usage
+			}
 		}
 		if least == nil || requests < fewest || requests == fewest && used < usage {
 			least, fewest, usage = w, requests, used

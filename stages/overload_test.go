@@ -120,6 +120,7 @@ func TestOverloadFallback(t *testing.T) {
 	report := func(running, waiting int64, usage float64) *workers.Report {
 		return workers.NewReport(time.Time{}, time.Time{}, "", []workers.RankLoad{{Running: running, Waiting: waiting, Usage: usage}})
 	}
+	vague := workers.NewReport(time.Time{}, time.Time{}, "", []workers.RankLoad{{Running: 5, Waiting: 3, Ignored: workers.SentUsage}})
 	const shed, none = "worker_overload_protection_shed", "no_available_workers"
 	tests := []struct {
 		name    string
@@ -133,6 +134,7 @@ func TestOverloadFallback(t *testing.T) {
 		{"without it the request is shed", true, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{}, 0, []int{0, 0}, shed},
 		{"the fewest requests", false, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{report(5, 3, 0), report(3, 4, 1)}, 0, []int{0, 1}, ""},
 		{"of equals the emptiest cache", false, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{report(5, 3, 0.9), report(4, 4, 1)}, 0, []int{1, 0}, ""},
+		{"a cache of which nobody knows may be full", false, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{report(5, 3, 0.9), vague}, 0, []int{1, 0}, ""},
 		{"what went there since counts", false, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{report(5, 0, 1), report(4, 0, 1)}, 6, []int{1, 0}, ""},
 		{"one without a report counts what is in flight", false, [2]string{"overloaded", "overloaded"}, [2]*workers.Report{report(5, 3, 0), nil}, 0, []int{0, 1}, ""},
 		{"there is another worker", false, [2]string{"overloaded", "ready"}, [2]*workers.Report{}, 99, []int{0, 1}, ""},

@@ -84,6 +84,7 @@ var labels = map[string]label{
 	"endpoint":        {"The inference route, in short.", ""},
 	"error_code":      {"A code of [errors.md](errors.md), made by the gateway; empty if a worker answered, and never what a worker's header says.", "codes, empty"},
 	"error_type":      {"Class of the failure.", "`no_workers`, `timeout`, `backend_error`, `validation_error`, `internal_error`"},
+	"field":           {"The number, as `/v1/loads` calls it.", "`num_running_reqs`, `num_waiting_reqs`, `num_total_reqs`, `num_waiting_uncached_tokens`, `num_used_tokens`, `max_total_num_tokens`, `token_usage`, `gen_throughput`, `cache_hit_rate`, `utilization`, `max_running_requests`"},
 	"from":            {"State of the breaker before the change.", "`closed`, `open`, `half_open`"},
 	"go_version":      {"Go version that the program was built with.", "any"},
 	"gt":              {"Age in seconds above which requests are counted in the series.", ""},

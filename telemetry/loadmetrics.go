@@ -11,6 +11,7 @@ import (
 type LoadMetrics struct {
 	polls    map[[2]string]prometheus.Counter // closed: by connection mode and result
 	duration prometheus.Observer
+	ignored  *prometheus.CounterVec
 }
 
 // pollResults are the values of the label "result" of smg_load_polls_total.
@@ -21,6 +22,7 @@ func newLoadMetrics(f *families) *LoadMetrics {
 	m := &LoadMetrics{
 		polls:    map[[2]string]prometheus.Counter{},
 		duration: f.durationVec("smg_load_poll_duration_seconds", "Time that a poll of an engine for its load took.").WithLabelValues(),
+		ignored:  f.counterVec("smg_load_numbers_ignored_total", "Numbers of load reports that an engine cannot have, and that were ignored.", "field"),
 	}
 	for _, connection := range []string{"http", "grpc", "zmq"} {
 		for _, result := range pollResults {
@@ -36,6 +38,13 @@ func (m *LoadMetrics) Poll(connection, result string, took time.Duration) {
 		c.Inc()
 	}
 	m.duration.Observe(took.Seconds())
+}
+
+// Ignored counts numbers of one report that cannot be, by what /v1/loads calls them.
+func (m *LoadMetrics) Ignored(fields []string) {
+	for _, f := range fields {
+		m.ignored.WithLabelValues(f).Inc()
+	}
 }
 
 // EngineSample is a worker's load report at a scrape.

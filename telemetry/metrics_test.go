@@ -79,6 +79,7 @@ func exercise(m *Metrics) {
 	r.Response(200, "").Inc()
 	s := m.Router.Series("m", EndpointChat)
 	s.Stream(time.Second, 2*time.Second, 2, Exemplar{})
+	m.Loads.Ignored([]string{"token_usage"})
 	s.ClientTTFT(time.Second, Exemplar{})
 	s.Attempts(1, false)
 	m.Router.Upstream("http", 200, "").Inc()
@@ -161,6 +162,7 @@ func TestFamiliesHaveTheDocumentedNamesTypesAndLabels(t *testing.T) {
 		"smg_job_queue_depth gauge []",
 		"smg_job_queue_running gauge []",
 		"smg_jobs_total counter [type result]",
+		"smg_load_numbers_ignored_total counter [field]",
 		"smg_load_poll_duration_seconds histogram []",
 		"smg_load_polls_total counter [connection_mode result]",
 		"smg_load_report_age_seconds gauge [worker]",

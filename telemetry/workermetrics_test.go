@@ -225,4 +225,8 @@ func TestPollsAreCountedByResult(t *testing.T) {
 	m.Loads.Poll("http", "no such result", time.Second)
 	require.Equal(t, map[string]float64{"connection_mode=http,result=timeout": 1}, nonZero(series(t, m, "smg_load_polls_total")))
 	require.EqualValues(t, 2, scrape(t, m)["smg_load_poll_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
+	for range 2 {
+		m.Loads.Ignored([]string{"token_usage"})
+	}
+	require.Equal(t, map[string]float64{"field=token_usage": 2}, nonZero(series(t, m, "smg_load_numbers_ignored_total")))
 }

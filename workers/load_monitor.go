@@ -36,7 +36,7 @@ type LoadMonitor struct {
 	registry *Registry
 	settings LoadSettings
 	log      *slog.Logger
-	onPoll   func(m Mode, r PollResult, took time.Duration)
+	onPoll   func(p Poll)
 	clients  clients
 	alarm    alarm
 
@@ -57,13 +57,21 @@ func NewLoadMonitor(registry *Registry, s LoadSettings, log *slog.Logger) *LoadM
 		s.Wanted = func() bool { return true }
 	}
 	return &LoadMonitor{
-		registry: registry, settings: s, log: log, onPoll: func(Mode, PollResult, time.Duration) {},
+		registry: registry, settings: s, log: log, onPoll: func(Poll) {},
 		clients: newClients(false), alarm: newAlarm(),
 	}
 }
 
+// Poll is how the question for an engine's load went.
+type Poll struct {
+	Mode    Mode
+	Result  PollResult
+	Took    time.Duration
+	Ignored Fields // of a report: numbers that an engine cannot have
+}
+
 // OnPoll asks for a call after each poll whose result counts. It is called by many goroutines, and set before Run.
-func (m *LoadMonitor) OnPoll(f func(m Mode, r PollResult, took time.Duration)) { m.onPoll = f }
+func (m *LoadMonitor) OnPoll(f func(p Poll)) { m.onPoll = f }
 
 // Name is the name of this work.
 func (*LoadMonitor) Name() string { return "loads" }
@@ -109,7 +117,7 @@ func (m *LoadMonitor) poll(ctx context.Context, l sortie) {
 	release()
 	if ctx.Err() == nil && m.current(l) {
 		received := time.Now()
-		m.onPoll(l.members[0].Mode(), got.result, received.Sub(asked))
+		m.onPoll(Poll{l.members[0].Mode(), got.result, received.Sub(asked), got.ignored()})
 		m.note(l, &got)
 		for _, w := range l.members {
 			m.apply(w, got.report(w, asked, received))

@@ -275,7 +275,7 @@ func TestAFailedPollLeavesNoReport(t *testing.T) {
 				w.SetStatus(Ready)
 				f := newFleet(t, LoadSettings{}, w)
 				var last atomic.Int64
-				f.OnPoll(func(_ Mode, r PollResult, _ time.Duration) { last.Store(int64(r)) })
+				f.OnPoll(func(p Poll) { last.Store(int64(p.Result)) })
 				f.says(200, loads(8, 0.1))
 				stop := f.start()
 				require.EqualValues(t, 8, w.Report().Waiting)
@@ -540,8 +540,12 @@ func TestNumbersThatCannotBeAreIgnoredAndLoggedOnce(t *testing.T) {
 		require.NoError(t, err)
 		w.SetStatus(Ready)
 		f := newFleet(t, LoadSettings{}, w)
-		var results atomic.Int64
-		f.OnPoll(func(_ Mode, r PollResult, _ time.Duration) { results.Add(int64(r)) })
+		var results, polls, ignored atomic.Int64
+		f.OnPoll(func(p Poll) {
+			results.Add(int64(p.Result))
+			polls.Add(1)
+			ignored.Add(int64(len(p.Ignored.Names())))
+		})
 		f.says(200, `{"loads":[{"num_waiting_reqs":1e300,"token_usage":0.5,"gen_throughput":"x"}]}`)
 		stop := f.start()
 		f.wait(31 * time.Second)
@@ -549,6 +553,7 @@ func TestNumbersThatCannotBeAreIgnoredAndLoggedOnce(t *testing.T) {
 		require.True(t, w.Report().Vague)
 		require.False(t, w.Overloaded(), "of what waits there is no verdict")
 		require.Zero(t, results.Load(), "each poll was ok")
+		require.Equal(t, 2*polls.Load(), ignored.Load(), "each poll counts both")
 		f.says(200, loads(1, 0.1))
 		f.wait(10 * time.Second)
 		require.False(t, w.Report().Vague)

@@ -73,16 +73,18 @@ var fieldNames = [...]string{
 	"token_usage", "gen_throughput", "cache_hit_rate", "utilization", "max_running_requests",
 }
 
-// String is the names of the fields in /v1/loads, with a comma between two.
-func (f Fields) String() string {
-	var names []string
+// Names are the fields as /v1/loads calls them.
+func (f Fields) Names() (names []string) {
 	for bit, name := range fieldNames {
 		if f&(1<<bit) != 0 {
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ",")
+	return names
 }
+
+// String is the names, with a comma between two.
+func (f Fields) String() string { return strings.Join(f.Names(), ",") }
 
 // Disaggregation is what an engine that plays one part of prefill and decode tells of that. What it does not send is nil.
 type Disaggregation struct {

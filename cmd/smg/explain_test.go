@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/smg-go/smg/cmd/mockengine/engine"
 	"github.com/smg-go/smg/server"
 	"github.com/smg-go/smg/stages"
+	"github.com/smg-go/smg/stages/policy"
 )
 
 // asks runs smg explain with this standard input.
@@ -86,6 +88,28 @@ func TestExplainPrintsWhoWouldGetTheRequest(t *testing.T) {
 	require.Zero(t, code)
 	require.True(t, strings.HasPrefix(stdout, `{"route":"POST /v1/chat/completions","model":"m",`), stdout)
 	require.True(t, strings.HasSuffix(stdout, "}\n"))
+}
+
+// That it changes nothing is shown where the gateway is: TestExplainChangesNothingWhateverThePolicy.
+func TestExplainAnswersForEveryPolicy(t *testing.T) {
+	engines := []*engine.Running{engine.Start(t, engine.Config{Models: []string{"m"}}), engine.Start(t, engine.Config{Models: []string{"m"}})}
+	require.Len(t, policy.Names(), 11)
+	for _, name := range policy.Names() {
+		t.Run(name, func(t *testing.T) {
+			url := gatewayFor(t, name, engines...)
+			first := ""
+			for range 3 {
+				code, stdout, stderr := asks(question, "--url", url, "-H", "X-SMG-Routing-Key: user")
+				require.Zero(t, code, stderr)
+				require.Contains(t, stdout, "\npolicy  "+name+"\n")
+				require.Equal(t, 1, strings.Count(stdout, "chosen"), stdout)
+				first = cmp.Or(first, stdout)
+				if name == "round_robin" {
+					require.Equal(t, first, stdout, "the rotation stands still")
+				}
+			}
+		})
+	}
 }
 
 func TestExplainSendsTheHeadersOfTheRequest(t *testing.T) {

@@ -149,16 +149,16 @@ type preference struct {
 	chance      *Chance
 }
 
-// decay lowers the score of those that have a longer queue than the one with the shortest. Who does not report keeps its score.
+// decay lowers the score of those that have a longer queue than the one with the shortest. Who does not say what waits keeps its score.
 func (a *affinity) decay(by preference) {
 	shortest := int64(math.MaxInt64)
 	for _, h := range a.holders {
-		if r := h.worker.Report(); r != nil {
+		if r := h.worker.Report(); r != nil && !r.Vague {
 			shortest = min(shortest, max(0, r.WaitingTokens))
 		}
 	}
 	for i := range a.holders {
-		if r := a.holders[i].worker.Report(); r != nil {
+		if r := a.holders[i].worker.Report(); r != nil && !r.Vague {
 			a.holders[i].score *= by.remainder(max(0, r.WaitingTokens) - shortest)
 		}
 	}

@@ -362,6 +362,9 @@ func TestAQueueTakesAwayFromAPrefix(t *testing.T) {
 	c.teach(sequence(0, 96), 1)
 	c.queue(80, 0)
 	require.Equal(t, 0, c.choose(whole), "1/(1+1/2) is more")
+	says(c.all[1], vague(0))
+	c.queue(160)
+	require.Equal(t, 0, c.choose(whole), "a queue that is not known is not the shortest")
 }
 
 // cache-aware.md, section 3, and policies.md, section 17: the checks of temperature.
