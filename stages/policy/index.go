@@ -173,14 +173,18 @@ func (x *prefixIndex) takeBack(p *pipeline.RoutingPrompt, r receipt) {
 	defer v.close()
 	v.path = r.tree.descend(v.path, r.tree.whole(key), p.Partition)
 	for i := len(v.path) - 1; i >= 0; i-- {
-		parent, before := r.tree.origin(p.Partition), 0
+		parent, n, before := r.tree.origin(p.Partition), v.path[i].n, 0
 		if i > 0 {
 			parent, before = v.path[i-1].n, v.path[i-1].units
+		}
+		if parent != nil && before < r.fresh && r.fresh < v.path[i].units { // it was joined since
+			parent, n = r.tree.sever(parent, n, r.fresh-before, r.who, r.stamp)
+			before = r.fresh
 		}
 		if parent == nil || before < r.fresh {
 			break
 		}
-		r.tree.detach(parent, v.path[i].n, r.who, r.stamp, r.stamp)
+		r.tree.detach(parent, n, r.who, r.stamp, r.stamp)
 	}
 	if root := r.tree.origin(p.Partition); p.Partition != 0 && root != nil {
 		r.tree.prune(&r.tree.spaces, root)

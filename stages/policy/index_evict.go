@@ -47,7 +47,7 @@ func inBytes(n *node) int64 { return max(1, n.bytes()/int64(max(1, n.count()))) 
 //
 // A node's stamp is never older than those below it, because a request stamps the whole way. So the oldest pairs are all those up to
 // some stamp, and no order has to be kept: one walk or two find the stamp, and one more takes them, leaves first. It works on two
-// nodes at a time, and ends whatever is put in meanwhile.
+// nodes at a time, and ends whatever is put in meanwhile. What was split for others is joined on the way.
 func (t *tree) evict(excess int64, m measure) {
 	e := eviction{tree: t, measure: m, missing: excess, oldest: 1}
 	if excess > 0 {
@@ -114,6 +114,7 @@ func (e *eviction) take(parent, n *node) {
 	for _, who := range e.expired {
 		e.detach(parent, n, who)
 	}
+	e.tree.join(parent, n)
 }
 
 func (e *eviction) detach(parent, n *node, who *tenant) {

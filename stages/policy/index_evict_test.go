@@ -60,9 +60,9 @@ func TestEvictionSparesATrunkThatIsInUse(t *testing.T) {
 	r.put(textPrompt("other"), 1)
 	r.put(textPrompt("SYS new leaf"), 0)
 	r.shrink(20)
-	require.ElementsMatch(t, []string{"SYS  0", "  new leaf 0", "other 1"}, r.drawing(r.texts()))
+	require.ElementsMatch(t, []string{"SYS new leaf 0", "other 1"}, r.drawing(r.texts()))
 	r.shrink(12)
-	require.ElementsMatch(t, []string{"SYS  0", "  new leaf 0"}, r.drawing(r.texts()), "the trunk was stamped with its new leaf")
+	require.ElementsMatch(t, []string{"SYS new leaf 0"}, r.drawing(r.texts()), "the trunk was stamped with its new leaf")
 	r.audit()
 }
 
@@ -303,8 +303,9 @@ func TestARecordIsTakenBackAsFarAsNobodyElseUsedIt(t *testing.T) {
 		{"what was there before stays, used or not", []string{"0 a prompt of words"}, nil, 17},
 	}
 	for _, tt := range tests {
-		for _, partition := range []uint64{0, 7} {
-			t.Run(fmt.Sprint(tt.name, partition), func(t *testing.T) {
+		for i, partition := range []uint64{0, 7, 0} {
+			joined := i == 2
+			t.Run(fmt.Sprint(tt.name, partition, joined), func(t *testing.T) {
 				r := newRig(t, 2, Settings{})
 				put := func(text string, w int) receipt {
 					return r.put(pipeline.RoutingPrompt{Text: text, Partition: partition}, w)
@@ -315,6 +316,9 @@ func TestARecordIsTakenBackAsFarAsNobodyElseUsedIt(t *testing.T) {
 				taken := put("a prompt of words", 0)
 				for _, a := range tt.after {
 					put(a[2:], int(a[0]-'0'))
+				}
+				if joined {
+					r.texts().evict(0, inUnits)
 				}
 				p := pipeline.RoutingPrompt{Text: "a prompt of words", Partition: partition}
 				others := r.holding(p, 1)

@@ -103,7 +103,8 @@ func (g *graft) walk(parent *node) bool {
 		}
 		c.mu.Lock()
 		if m < len(c.edge) && (m < len(rest) || c.stampOf(g.who.id) == nil) {
-			c = g.split(parent, c, m)
+			upper, grown := g.tree.split(parent, c, m)
+			c, g.grown = upper, g.grown+grown
 		}
 		g.hold(c)
 		parent.mu.Unlock()
@@ -133,25 +134,26 @@ func (g *graft) note(units int) {
 }
 
 // split replaces a child of a node by two, of which the upper has the first m bytes of its edge. Both are locked; the child is
-// unlocked, and the upper one is returned locked. Those who read the old one meanwhile find all that they would find in the new ones.
-func (g *graft) split(parent, c *node, m int) *node {
-	upper, lower := g.tree.newNode(c.edge[:m]), g.tree.newNode(c.edge[m:])
-	g.grown += upper.inherit(&c.holders) + lower.inherit(&c.holders) - c.moreBytes()
+// unlocked, and the upper one is returned locked, with the bytes that are taken. Those who read the old one meanwhile find all that
+// they would find in the new ones.
+func (t *tree) split(parent, c *node, m int) (upper *node, grown int64) {
+	upper, lower := t.newNode(c.edge[:m]), t.newNode(c.edge[m:])
+	grown = upper.inherit(&c.holders) + lower.inherit(&c.holders) - c.moreBytes()
 	lower.kids.Store(c.kids.Load())
-	g.grown += upper.adopt(lower) + upper.bytes() + lower.bytes() - c.bytes()
-	g.tree.fork(c)
+	grown += upper.adopt(lower) + upper.bytes() + lower.bytes() - c.bytes()
+	t.onNodes(c, 1)
 	upper.mu.Lock()
 	parent.replace(c, upper)
 	c.dead = true
 	c.mu.Unlock()
-	return upper
+	return upper, grown
 }
 
-// fork counts that every tenant of a node is on one more.
-func (t *tree) fork(c *node) {
-	c.each(func(id uint32, _ uint64) {
+// onNodes counts that every tenant of a node is on so many more.
+func (t *tree) onNodes(n *node, more int64) {
+	n.each(func(id uint32, _ uint64) {
 		if who := t.tenants.any(id); who != nil {
-			t.credit(who, 0, 1)
+			t.credit(who, 0, more)
 		}
 	})
 }

@@ -119,6 +119,16 @@ func (h *holders) inherit(from *holders) int64 {
 	return listBytes(now)
 }
 
+// same tells whether these are the others' tenants, with the same stamps.
+func (h *holders) same(as *holders) bool {
+	same := h.count() == as.count()
+	h.each(func(tenant uint32, stamp uint64) {
+		other := as.stampOf(tenant)
+		same = same && other != nil && other.Load() == stamp
+	})
+	return same
+}
+
 // each calls f with every tenant and its stamp.
 func (h *holders) each(f func(tenant uint32, stamp uint64)) {
 	if first := h.first.Load(); first != 0 {

@@ -78,7 +78,11 @@ func TestIndexAgreesWithANaiveOne(t *testing.T) {
 				model.put(text, w)
 			case dice < 80:
 				p := textPrompt(text)
-				r.takeBack(&p, r.put(p, w))
+				given := r.put(p, w)
+				if rand.IntN(2) == 0 {
+					r.texts().evict(0, inUnits) // joins
+				}
+				r.takeBack(&p, given)
 			case dice < 90:
 				before := r.total()
 				r.shrink(before * 9 / 10)
@@ -193,8 +197,8 @@ func TestIndexIsRightAfterManyUsedItAtOnce(t *testing.T) {
 	require.Zero(t, r.memory.used.Load(), "nothing is left of a fleet that is gone")
 }
 
-// cache-aware.md, section 7: a reader never sees a split half done: what a worker has it has all the time.
-func TestAPrefixIsThereWhileItIsSplit(t *testing.T) {
+// cache-aware.md, section 7: a reader never sees a split half done, nor a join: what a worker has it has all the time.
+func TestAPrefixIsThereWhileItIsSplitAndJoined(t *testing.T) {
 	r := newRig(t, 2, Settings{})
 	whole := textPrompt(prose(3000, 1))
 	r.put(whole, 0)
@@ -203,7 +207,13 @@ func TestAPrefixIsThereWhileItIsSplit(t *testing.T) {
 		splitting.Go(func() {
 			for i := range 500 {
 				cut := 1 + (i*7+g*13)%2990
-				r.put(textPrompt(whole.Text[:cut]+"!"), 1)
+				p := textPrompt(whole.Text[:cut] + "!")
+				given := r.put(p, i%2)
+				r.takeBack(&p, given)
+				if i%50 == 0 {
+					r.put(whole, 0)
+					r.texts().evict(0, inUnits)
+				}
 			}
 		})
 	}

@@ -149,6 +149,22 @@ func (k *kids) bytes() int64 {
 	return header + allocated(slots)
 }
 
+// only is the child if there is no other; nil if there are more, or none.
+func (k *kids) only() (one *node) {
+	if k == nil {
+		return nil
+	}
+	for i := range k.slots {
+		if c := k.slots[i].Load(); c != nil && c != gone {
+			if one != nil {
+				return nil
+			}
+			one = c
+		}
+	}
+	return one
+}
+
 func (k *kids) find(h head) *node {
 	at := home(h.digest)
 	for i := range k.slots {
